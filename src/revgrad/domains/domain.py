@@ -1,0 +1,273 @@
+"""A `Domain`: a set of inputs, with or without labels, read in batches.
+
+Where the inputs live is a `Store` (arrays, a memory-mapped folder, a torch dataset); the domain adds
+which rows belong to it, which of them have labels, and what an augmentation does to a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from revgrad.batches import Inputs, Rows, map_inputs, tensors_of
+from revgrad.errors import InputError
+
+#: Share of the labelled source that `split` holds out for evaluation unless told otherwise.
+HELD_OUT = 0.1
+
+Augmentation = Callable[[Inputs, torch.Generator], Inputs]
+
+
+class Store(Protocol):
+    """Where a domain's inputs live. Images come as uint8 (n, channels, height, width)."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, indices: np.ndarray) -> Inputs:
+        """The inputs at `indices` (int64, any order, repeats allowed), as one nested tensor."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A short text that changes when the contents do."""
+        ...
+
+
+class Domain:
+    """Inputs, their labels where known, and the classes' names.
+
+    Labels are integers (class numbers from 0) or floats (regression targets, any trailing shape).
+    They can be hidden in two places only, `without_labels` and `keeping_labels`; both drop the
+    hidden values, so nothing behind them can read what was hidden.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        labels: np.ndarray | None = None,
+        *,
+        labelled: np.ndarray | None = None,
+        rows: np.ndarray | None = None,
+        classes: Sequence[str] | None = None,
+        name: str = "domain",
+        augmentation: Augmentation | None = None,
+        files: Sequence[str] | None = None,
+    ) -> None:
+        self.store = store
+        self.rows = np.arange(len(store)) if rows is None else np.asarray(rows, dtype=np.int64)
+        self.name = name
+        self.classes = None if classes is None else tuple(classes)
+        self.augmentation = augmentation
+        self.files = files  # one per row, where the inputs came from files
+        self._labels = None if labels is None else _checked_labels(labels, len(self.rows), name)
+        self._labelled = None if labelled is None or labelled.all() else labelled.astype(bool)
+        if self._labels is not None and self.classes is not None and self.is_classification:
+            known = self._labels if self._labelled is None else self._labels[self._labelled]
+            if known.size and known.max() >= len(self.classes):
+                raise InputError(
+                    f"{name}: label {known.max()} is out of range for {len(self.classes)} classes"
+                )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        labels = "no labels" if self._labels is None else f"{self.labelled_count} labels"
+        return f"Domain({self.name!r}, {len(self)} inputs of shape {self.shape}, {labels})"
+
+    # -- what it holds ------------------------------------------------------------------------
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """The labels, one a row; where `labelled` is False a meaningless zero. None: no labels."""
+        return self._labels
+
+    @property
+    def labelled(self) -> np.ndarray:
+        """(n,) bool: which rows have a label."""
+        if self._labels is None:
+            return np.zeros(len(self), dtype=bool)
+        return np.ones(len(self), dtype=bool) if self._labelled is None else self._labelled
+
+    @property
+    def labelled_count(self) -> int:
+        return int(self.labelled.sum())
+
+    @property
+    def is_classification(self) -> bool:
+        """True where labels are class numbers, False where they are regression targets."""
+        return self._labels is not None and self._labels.dtype.kind == "i"
+
+    @property
+    def class_count(self) -> int | None:
+        """Number of classes: the names' if there are names, else the largest label plus one."""
+        if self.classes is not None:
+            return len(self.classes)
+        if self._labels is None or not self.is_classification:
+            return None
+        known = self._labels[self.labelled]
+        return int(known.max()) + 1 if known.size else None
+
+    @property
+    def shape(self) -> Any:
+        """Shape of one input; a tuple or dict of shapes for nested inputs; None if empty."""
+        if not len(self):
+            return None
+        example = self.batch(np.zeros(1, dtype=np.int64), augment=False).inputs
+        if isinstance(example, Tensor):
+            return tuple(example.shape[1:])
+        if isinstance(example, dict):
+            return {key: tuple(value.shape[1:]) for key, value in example.items()}
+        return tuple(tuple(value.shape[1:]) for value in example)
+
+    @property
+    def is_images(self) -> bool:
+        """True where one input is a uint8 tensor (channels, height, width)."""
+        if not len(self):
+            return False
+        tensors = tensors_of(self.batch(np.zeros(1, dtype=np.int64), augment=False).inputs)
+        return len(tensors) == 1 and tensors[0].dtype == torch.uint8 and tensors[0].ndim == 4
+
+    def fingerprint(self) -> str:
+        """Changes with the inputs, the rows, or the labels that can be seen."""
+        import hashlib
+
+        digest = hashlib.sha256(self.store.fingerprint().encode())
+        digest.update(np.ascontiguousarray(self.rows).tobytes())
+        if self._labels is not None:
+            digest.update(np.ascontiguousarray(self._labels).tobytes())
+            digest.update(self.labelled.tobytes())
+        return digest.hexdigest()[:16]
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def batch(
+        self,
+        indices: np.ndarray | Sequence[int],
+        generator: torch.Generator | None = None,
+        *,
+        augment: bool = True,
+    ) -> Rows:
+        """The samples at `indices` (positions 0 … len-1 of this domain), all at once.
+
+        The augmentation runs where there is one and a `generator` is given.
+        """
+        where = np.asarray(indices, dtype=np.int64)
+        inputs = self.store.take(self.rows[where])
+        if augment and generator is not None and self.augmentation is not None:
+            inputs = self.augmentation(inputs, generator)
+        if self._labels is None:
+            return Rows(inputs, None)
+        labels = torch.from_numpy(self._labels[where])
+        mask = None if self._labelled is None else torch.from_numpy(self._labelled[where])
+        return Rows(inputs, labels, mask)
+
+    # -- other domains made of this one -------------------------------------------------------
+
+    def _with(self, **changes: Any) -> Domain:
+        values: dict[str, Any] = {
+            "store": self.store,
+            "labels": self._labels,
+            "labelled": self._labelled,
+            "rows": self.rows,
+            "classes": self.classes,
+            "name": self.name,
+            "augmentation": self.augmentation,
+            "files": self.files,
+        }
+        values.update(changes)
+        return Domain(values.pop("store"), values.pop("labels"), **values)
+
+    def subset(self, indices: np.ndarray | Sequence[int], name: str | None = None) -> Domain:
+        """The samples at `indices`, in that order; nothing is copied but the index."""
+        where = np.asarray(indices, dtype=np.int64)
+        return self._with(
+            rows=self.rows[where],
+            labels=None if self._labels is None else self._labels[where],
+            labelled=None if self._labelled is None else self._labelled[where],
+            files=None if self.files is None else [self.files[i] for i in where],
+            name=name or self.name,
+        )
+
+    def split(self, fraction: float = HELD_OUT, seed: int = 0) -> tuple[Domain, Domain]:
+        """(the rest, a random `fraction` held out), the same for the same seed."""
+        if not 0 < fraction < 1:
+            raise InputError(f"split takes a fraction between 0 and 1, not {fraction}")
+        if len(self) < 2:
+            raise InputError(f"{self.name} has {len(self)} samples: too few to split")
+        order = np.random.default_rng(seed).permutation(len(self))
+        held = min(max(round(len(self) * fraction), 1), len(self) - 1)
+        rest, out = np.sort(order[held:]), np.sort(order[:held])
+        return self.subset(rest), self.subset(out, f"{self.name} (held out)")
+
+    def without_labels(self) -> Domain:
+        """The same inputs; the labels are dropped."""
+        return self._with(labels=None, labelled=None)
+
+    def keeping_labels(self, n: int, seed: int = 0) -> Domain:
+        """The same inputs with `n` labels, chosen at random; the others are dropped."""
+        available = np.flatnonzero(self.labelled)
+        if not 0 <= n <= len(available):
+            raise InputError(f"{self.name} has {len(available)} labels; can't keep {n}")
+        if n == 0 or self._labels is None:
+            return self.without_labels()
+        kept = np.random.default_rng(seed).permutation(available)[:n]
+        labelled = np.zeros(len(self), dtype=bool)
+        labelled[kept] = True
+        labels = np.zeros_like(self._labels)
+        labels[kept] = self._labels[kept]
+        return self._with(labels=labels, labelled=labelled)
+
+    def augmented(self, augmentation: Augmentation | None) -> Domain:
+        """The same domain; in training, `augmentation(inputs, generator)` changes each batch."""
+        return self._with(augmentation=augmentation)
+
+    def renamed(self, name: str) -> Domain:
+        return self._with(name=name)
+
+    def as_colour(self) -> Domain:
+        """Grey images (one channel) as three equal channels; colour images are left alone."""
+        if not self.is_images or self.shape[0] != 1:
+            return self
+        return self._with(store=_GreyAsColour(self.store))
+
+
+class _GreyAsColour:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def take(self, indices: np.ndarray) -> Inputs:
+        def repeat(images: Tensor) -> Tensor:  # keeps channels last, as images are stored
+            return images.permute(0, 2, 3, 1).repeat(1, 1, 1, 3).permute(0, 3, 1, 2)
+
+        return map_inputs(repeat, self.store.take(indices))
+
+    def fingerprint(self) -> str:
+        return f"colour:{self.store.fingerprint()}"
+
+
+def _checked_labels(labels: np.ndarray, rows: int, name: str) -> np.ndarray:
+    values = np.asarray(labels)
+    if len(values) != rows:
+        raise InputError(f"{name}: {rows} inputs but {len(values)} labels")
+    if values.dtype.kind in "biu":
+        values = values.astype(np.int64)
+        if values.ndim != 1:
+            raise InputError(f"{name}: class labels must be one number a row, not {values.shape}")
+        if values.size and values.min() < 0:
+            raise InputError(
+                f"{name}: label {values.min()} is out of range: class labels count from 0 "
+                "(hide labels with without_labels() or keeping_labels(), not with a special value)"
+            )
+    elif values.dtype.kind == "f":
+        if not np.isfinite(values).all():
+            raise InputError(f"{name}: labels must be finite numbers")
+    else:
+        raise InputError(f"{name}: labels must be integers or floats, not {values.dtype}")
+    return values

@@ -1,0 +1,20 @@
+"""Shared by all tests: one thread (two on a busy machine can be ten times slower), real data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture
+def data_folder() -> Path:
+    """The folder of real data; tests that want it skip where there is none."""
+    folder = os.environ.get("REVGRAD_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("real data wanted: set REVGRAD_DATA to a folder that holds it")
+    return Path(folder)
