@@ -1,7 +1,7 @@
 """A `Domain`: a set of inputs, with or without labels, read in batches.
 
-Where the inputs live is a `Store` (arrays, a memory-mapped folder, a torch dataset); the domain adds
-which rows belong to it, which of them have labels, and what an augmentation does to a batch.
+Where the inputs live is a `Store` (arrays, a memory-mapped folder, a torch dataset); the domain
+adds which rows belong to it, which of them have labels, and what an augmentation does to a batch.
 """
 
 from __future__ import annotations

@@ -1,0 +1,240 @@
+"""Domains from arrays: NumPy arrays, memory maps, torch tensors, or a tuple or dict of them."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from revgrad.batches import Inputs
+from revgrad.domains.domain import Domain
+from revgrad.errors import InputError
+
+LAYOUTS = ("auto", "NHWC", "NCHW")
+
+#: Arrays up to this size are searched for numbers that are not finite; memory maps never are.
+CHECKED_BYTES = 1 << 30
+
+#: Arrays up to this size are hashed whole; of larger ones, `HASHED_ROWS` evenly spaced rows.
+HASHED_BYTES = 1 << 28
+HASHED_ROWS = 4096
+
+
+def from_arrays(
+    inputs: Any,
+    labels: Any = None,
+    *,
+    layout: str = "auto",
+    classes: Sequence[str] | None = None,
+    name: str = "arrays",
+) -> Domain:
+    """A domain of the rows of an array or tensor, or of a tuple or dict of them.
+
+    inputs  uint8 of 3 dimensions (N, H, W) or 4 (with 1 or 3 channels): images. They are kept as
+            NHWC (an NHWC array is shared, not copied) and come out as uint8 (n, C, H, W).
+            Anything else numeric, also uint8 of other dimensions: kept as it is, so that float
+            images are taken as (N, C, H, W), the way a torch network wants them.
+            Memory maps stay memory maps.
+    labels  class numbers from 0, or floats (regression), one a row; None: no labels
+    layout  of 4-dimensional uint8 images: "NHWC", "NCHW", or "auto" by the axis of 1 or 3 channels
+    """
+    if layout not in LAYOUTS:
+        raise InputError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
+    store = ArrayStore(inputs, layout=layout, name=name)
+    return Domain(
+        store, None if labels is None else as_labels(labels, name), classes=classes, name=name
+    )
+
+
+class ArrayStore:
+    """Rows of arrays that share their first dimension.
+
+    `key`, where given, is the fingerprint: caches know their contents' hash already.
+    """
+
+    def __init__(
+        self, inputs: Any, *, layout: str = "auto", name: str = "arrays", key: str | None = None
+    ) -> None:
+        self._key = key
+        self._leaves: _Leaf | tuple[_Leaf, ...] | dict[str, _Leaf]
+        if isinstance(inputs, dict):
+            self._leaves = {
+                str(k): _Leaf(v, layout, f"{name}, input {k!r}") for k, v in inputs.items()
+            }
+        elif isinstance(inputs, tuple):
+            self._leaves = tuple(
+                _Leaf(v, layout, f"{name}, input {i}") for i, v in enumerate(inputs)
+            )
+        else:
+            self._leaves = _Leaf(inputs, layout, name)
+        leaves = self._all()
+        if not leaves:
+            raise InputError(f"{name}: an empty {type(inputs).__name__} holds no inputs")
+        lengths = sorted({len(leaf.array) for leaf in leaves})
+        if len(lengths) > 1:
+            raise InputError(f"{name}: inputs of different lengths: {lengths}")
+        self._length = lengths[0]
+
+    def _all(self) -> list[_Leaf]:
+        if isinstance(self._leaves, dict):
+            return list(self._leaves.values())
+        return list(self._leaves) if isinstance(self._leaves, tuple) else [self._leaves]
+
+    def __len__(self) -> int:
+        return self._length
+
+    def take(self, indices: np.ndarray) -> Inputs:
+        if isinstance(self._leaves, _Leaf):
+            return self._leaves.take(indices)
+        if isinstance(self._leaves, dict):
+            return {key: leaf.take(indices) for key, leaf in self._leaves.items()}
+        return tuple(leaf.take(indices) for leaf in self._leaves)
+
+    def fingerprint(self) -> str:
+        if self._key is not None:
+            return self._key
+        digest = hashlib.blake2b(digest_size=16)
+        if isinstance(self._leaves, dict):
+            digest.update(repr(list(self._leaves)).encode())
+        for leaf in self._all():
+            leaf.hash_into(digest)
+        return digest.hexdigest()
+
+
+class _Leaf:
+    """One array. `form`: "plain", or how its uint8 images lie, "NHWC" or "NCHW"."""
+
+    def __init__(self, values: Any, layout: str, name: str) -> None:
+        array = as_array(values, name)
+        # The plain view of a memory map: the same pages without the subclass's cost per call.
+        mapped = _is_mapped(array)
+        array = array.view(np.ndarray)
+        self.form = "plain"
+        if array.dtype == np.uint8 and array.ndim in (3, 4):
+            self.form = "NHWC"
+            if array.ndim == 3:
+                array = array[..., None]
+            elif image_layout(array.shape, layout, name) == "NCHW":
+                if mapped:
+                    self.form = "NCHW"
+                else:
+                    array = array.transpose(0, 2, 3, 1)
+        if not mapped:
+            array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+            if array.dtype.kind == "f" and array.nbytes <= CHECKED_BYTES:
+                _check_finite(array, name)
+        self.array = array
+        # `take` is the fastest gather, but copies a whole array that is strided or byte-swapped.
+        self._direct = array.flags.c_contiguous and array.dtype.isnative
+
+    def take(self, indices: np.ndarray) -> Tensor:
+        if self._direct:
+            rows = self.array.take(indices, axis=0)
+        else:
+            rows = np.ascontiguousarray(
+                self.array[indices], dtype=self.array.dtype.newbyteorder("=")
+            )
+        if self.form == "plain":
+            return torch.from_numpy(rows)
+        if self.form == "NCHW":
+            rows = np.ascontiguousarray(rows.transpose(0, 2, 3, 1))
+        return torch.from_numpy(rows).permute(0, 3, 1, 2)
+
+    def hash_into(self, digest: hashlib.blake2b) -> None:
+        array = self.array
+        digest.update(f"{self.form} {array.shape} {array.dtype.str}".encode())
+        if array.nbytes > HASHED_BYTES:
+            array = array[np.linspace(0, len(array) - 1, HASHED_ROWS).astype(np.int64)]
+        digest.update(np.ascontiguousarray(array).data if array.size else b"")
+
+
+def as_array(values: Any, name: str) -> np.ndarray:
+    """`values` (array or tensor) as a NumPy array of a kind torch can hold, or an InputError."""
+    if isinstance(values, Tensor):
+        tensor = values.detach().cpu()
+        array: np.ndarray = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    elif isinstance(values, np.ndarray):
+        array = values
+    else:
+        raise InputError(
+            f"{name}: inputs must be a NumPy array or a torch tensor (or a tuple or dict of them), "
+            f"not {type(values).__name__}"
+        )
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise InputError(f"{name}: inputs must be numbers torch can hold, not dtype {array.dtype}")
+    if array.dtype.kind == "u" and array.dtype != np.uint8:
+        raise InputError(
+            f"{name}: torch can't compute with {array.dtype}: convert to uint8 (images), "
+            "a signed integer or float32"
+        )
+    if array.ndim == 0:
+        raise InputError(f"{name}: inputs must have one row a sample, not a single number")
+    return array
+
+
+def as_labels(labels: Any, name: str) -> np.ndarray:
+    """Labels given as a list, array or tensor, as an array that `Domain` checks further."""
+    if isinstance(labels, Tensor):
+        labels = labels.detach().cpu()
+        if labels.dtype == torch.bfloat16:
+            labels = labels.float()
+    try:
+        values = np.asarray(labels)
+    except ValueError:
+        raise InputError(f"{name}: labels must be one number or one vector a row") from None
+    if values.ndim == 0:
+        raise InputError(f"{name}: labels must be one a row, not the single value {labels!r}")
+    return values
+
+
+def image_layout(shape: tuple[int, ...], layout: str, name: str) -> str:
+    """Which of "NHWC" and "NCHW" 4-dimensional uint8 images of `shape` are."""
+    at = {"NHWC": shape[3], "NCHW": shape[1]}
+    if layout == "auto":
+        fitting = [key for key, channels in at.items() if channels in (1, 3)]
+        if len(fitting) == 1:
+            return fitting[0]
+        if fitting:
+            raise InputError(
+                f"{name}: images of shape {shape} could be read both ways: "
+                'say layout="NHWC" or layout="NCHW"'
+            )
+        layout = "NHWC" if shape[3] <= shape[1] else "NCHW"
+    if at[layout] == 4:
+        raise InputError(
+            f"{name}: images of shape {shape} have 4 channels (RGBA?): 1 (grey) or 3 (colour) "
+            "would do, so drop or composite the alpha channel first"
+        )
+    if at[layout] not in (1, 3):
+        raise InputError(
+            f"{name}: images of shape {shape} need 1 (grey) or 3 (colour) channels, "
+            f"not {at[layout]}, read as {layout}"
+        )
+    return layout
+
+
+def _is_mapped(array: np.ndarray) -> bool:
+    base: Any = array
+    while base is not None:
+        if isinstance(base, np.memmap | mmap.mmap):
+            return True
+        base = getattr(base, "base", None)
+    return False
+
+
+def _check_finite(array: np.ndarray, name: str) -> None:
+    rows = max(1, (1 << 24) // max(1, array.nbytes // max(1, len(array))))
+    for start in range(0, len(array), rows):
+        block = array[start : start + rows]
+        finite = np.isfinite(block)
+        if not finite.all():
+            bad = ~finite.reshape(len(block), -1).all(axis=1)
+            raise InputError(
+                f"{name}: inputs hold numbers that are not finite, first in row "
+                f"{start + int(bad.argmax())}"
+            )

@@ -1,0 +1,327 @@
+"""Domains from folders of images, decoded once into a memory-mapped cache."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import logging
+import os
+import sys
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from revgrad.domains.arrays import ArrayStore
+from revgrad.domains.cache import CachedImages, ImageWriter, cached_images, require_space
+from revgrad.domains.domain import Domain
+from revgrad.domains.images import (
+    EXTENSIONS,
+    Header,
+    Size,
+    Unreadable,
+    check_fit,
+    check_size,
+    read_header,
+    read_pixels,
+    resize,
+)
+from revgrad.domains.places import cache_folder
+from revgrad.errors import DataError, InputError
+
+_LOG = logging.getLogger("revgrad")
+_FORMAT = 1  # of the cache: a new number makes old entries be built anew
+_NAMED = 5  # how many files a message names
+_PROGRESS_FROM = 500
+_TASK = 8  # images a thread decodes at a time
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class _File(NamedTuple):
+    path: str  # relative to the folder, with "/"
+    bytes: int
+    mtime_ns: int
+
+
+def from_folder(
+    path: str | Path,
+    *,
+    size: int | tuple[int, int] | None = None,
+    fit: str = "crop",
+    corrupt: str = "fail",
+    classes: Sequence[str] | None = None,
+    labels: bool | None = None,
+    cache: str | Path | None = None,
+    progress: bool = True,
+    name: str | None = None,
+) -> Domain:
+    """A domain of the images in a folder: png, jpeg, bmp, gif, tiff, webp, ppm, pgm, pbm.
+
+    path     class subfolders (labels: their names in order), or images without labels
+    size     of all images, in pixels (a square) or (height, width); None: the size they all have
+    fit      how an image of other proportions gets there: "crop" (scaled to cover the size, the
+             middle kept), "pad" (scaled to fit inside, black around) or "stretch"
+    corrupt  "fail" (an error that names them) or "skip" (a warning that names them)
+    classes  the classes in the order their numbers follow, for a folder that must agree with
+             another; its subfolders must be among them
+    labels   None: labels where images are in subfolders only; True: insist on it; False: take all
+             images below `path`, without labels
+    cache    folder of the decoded images, else `REVGRAD_CACHE`, else the user's cache folder
+    progress draw a bar on a terminal while many images are decoded
+
+    Images are grey (one channel) where all files are grey by their mode, else colour (three). How
+    orientation, transparency, 16 bits and so on are read is said in `images.py`. `domain.files`
+    holds the relative paths, one a row. The cache is keyed by the folder and each file's path,
+    length and time of change; hidden files and other kinds of files are ignored.
+    """
+    folder = Path(path).expanduser()
+    size, fit = check_size(size), check_fit(fit)
+    if corrupt not in ("fail", "skip"):
+        raise InputError(f"corrupt must be fail or skip, not {corrupt!r}")
+    if not folder.exists():
+        raise InputError(f"no folder {folder}")
+    if not folder.is_dir():
+        raise InputError(f"{folder} is a file, not a folder of images")
+    files, names = _list_images(folder, labels)
+    if not files:
+        raise DataError(
+            f"no images in {folder} (looked for {' '.join(sorted(EXTENSIONS))}, hidden files aside)"
+        )
+    if names is not None and classes is not None:
+        _check_classes(names, classes, folder)
+
+    where = cache_folder() if cache is None else Path(cache).expanduser()
+    found = cached_images(
+        where,
+        _key(folder, files, size, fit),
+        lambda start: _decode(folder, files, size, fit, corrupt, where, progress, start),
+    )
+    kept = _kept_files(found, files, folder, corrupt)
+    order = names if classes is None else tuple(classes)
+    numbers = None
+    if names is not None and order is not None:
+        number = {one: i for i, one in enumerate(order)}
+        numbers = np.array([number[file.split("/", 1)[0]] for file in kept], dtype=np.int64)
+    return Domain(
+        ArrayStore(found.images, layout="NHWC", key=found.digest),
+        numbers,
+        classes=order,
+        name=name or folder.resolve().name,
+        files=kept,
+    )
+
+
+# -- which files ------------------------------------------------------------------------------
+
+
+def _list_images(folder: Path, labels: bool | None) -> tuple[list[_File], tuple[str, ...] | None]:
+    """All images, sorted by path, and the classes' names where subfolders are classes."""
+    try:
+        files = sorted(_walk(folder, "", set()))
+    except OSError as error:
+        raise DataError(f"{folder} can't be listed: {error.strerror}") from None
+    top = [file.path for file in files if "/" not in file.path]
+    names = sorted({file.path.split("/", 1)[0] for file in files if "/" in file.path})
+    if labels is False or not files:
+        return files, None
+    if top and names:
+        raise InputError(
+            f"{folder} has images both directly in it ({top[0]}, …) and in subfolders "
+            f"({names[0]}, …): put all in class subfolders, or say labels=False to take all "
+            "without labels"
+        )
+    if labels is True and not names:
+        raise InputError(f"{folder} has no class subfolders, so its images have no labels")
+    return files, tuple(names) or None
+
+
+def _walk(folder: Path, prefix: str, seen: set[tuple[int, int]]) -> Iterator[_File]:
+    status = folder.stat()
+    identity = (status.st_dev, status.st_ino)
+    if identity in seen:  # a link back to a folder already read
+        return
+    seen.add(identity)
+    with os.scandir(folder) as entries:
+        listed = sorted(entries, key=lambda entry: (entry.is_symlink(), entry.name))
+    for entry in listed:  # real folders first: a link to one is then the one left out
+        if entry.name.startswith("."):
+            continue
+        try:
+            if entry.is_dir():
+                yield from _walk(Path(entry.path), f"{prefix}{entry.name}/", seen)
+            elif os.path.splitext(entry.name)[1].lower() in EXTENSIONS:
+                status = entry.stat()
+                yield _File(f"{prefix}{entry.name}", status.st_size, status.st_mtime_ns)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ELOOP):
+                raise
+            if os.path.splitext(entry.name)[1].lower() in EXTENSIONS:  # a link to nothing
+                yield _File(f"{prefix}{entry.name}", 0, 0)
+
+
+def _check_classes(names: Sequence[str], classes: Sequence[str], folder: Path) -> None:
+    strange = [one for one in names if one not in classes]
+    if strange:
+        missing = [one for one in classes if one not in names]
+        raise InputError(
+            f"class folders of {folder} differ from the classes: {_some(strange)} not among them"
+            + (f"; without a folder: {_some(missing)}" if missing else "")
+        )
+
+
+def _key(folder: Path, files: Sequence[_File], size: Size | None, fit: str) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    # The folder's own path too: unpacked archives often agree in names, lengths and times.
+    heading = [_FORMAT, str(folder.resolve()), size, fit if size else None]
+    digest.update(json.dumps(heading).encode())
+    for file in files:
+        digest.update(json.dumps(file).encode())
+    return f"folder-{digest.hexdigest()}"
+
+
+def _kept_files(
+    found: CachedImages, files: Sequence[_File], folder: Path, corrupt: str
+) -> list[str]:
+    bad: dict[str, str] = found.about["corrupt"]
+    if bad:
+        if corrupt == "fail":
+            raise _corrupt_error(folder, bad, len(files))
+        _LOG.warning(
+            "%s: %d of %d images left out, they can't be read: %s",
+            *(folder, len(bad), len(files), _reasons(bad)),
+        )
+    return [file.path for file in files if file.path not in bad]
+
+
+# -- decoding ---------------------------------------------------------------------------------
+
+
+def _decode(
+    folder: Path,
+    files: Sequence[_File],
+    size: Size | None,
+    fit: str,
+    corrupt: str,
+    cache: Path,
+    progress: bool,
+    start: Callable[[tuple[int, int, int]], ImageWriter],
+) -> dict[str, object]:
+    """Decode `files` into the writer; note which could not be read."""
+    bad: dict[str, str] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow's, about oddities we handle or name ourselves
+        headers = _headers(folder, files, bad)
+        if not headers:
+            raise _corrupt_error(folder, bad, len(files))
+        target = _common_size(folder, headers) if size is None else size
+        channels = 1 if all(header.grey for header in headers.values()) else 3
+        require_space(cache, len(headers) * target[0] * target[1] * channels)
+        writer = start((*target, channels))
+        paths = list(headers)
+
+        def decode(paths: Sequence[str]) -> tuple[list[np.ndarray], dict[str, str]]:
+            images, failed = [], {}
+            for path in paths:
+                try:
+                    image = read_pixels(folder / path, channels)
+                    if size is None and image.shape[:2] != target:
+                        raise _size_error(folder, paths[0], target, path, image.shape[:2])
+                    images.append(resize(image, target, fit))
+                except Unreadable as error:
+                    failed[path] = str(error)
+            return images, failed
+
+        tasks = [paths[i : i + _TASK] for i in range(0, len(paths), _TASK)]
+        with _bar(len(paths), f"decoding {folder.name}", progress) as advance:
+            for task, (images, failed) in zip(tasks, _in_order(decode, tasks), strict=True):
+                bad.update(failed)
+                if images:
+                    writer.write(np.stack(images))
+                advance(len(task))
+    bad = {file.path: bad[file.path] for file in files if file.path in bad}
+    if bad and (corrupt == "fail" or not writer.rows):
+        raise _corrupt_error(folder, bad, len(files))
+    return {"folder": str(folder.resolve()), "corrupt": bad}
+
+
+def _headers(folder: Path, files: Sequence[_File], bad: dict[str, str]) -> dict[str, Header]:
+    headers = {}
+    for file in files:
+        try:
+            headers[file.path] = read_header(folder / file.path)
+        except Unreadable as error:
+            bad[file.path] = str(error)
+    return headers
+
+
+def _common_size(folder: Path, headers: dict[str, Header]) -> Size:
+    first, *others = headers
+    size = headers[first].size
+    for other in others:
+        if headers[other].size != size:
+            raise _size_error(folder, first, size, other, headers[other].size)
+    return size
+
+
+def _in_order(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+    """Results of `work` in threads, in order, with few of them waiting at a time."""
+    threads = min(16, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4)
+    pending: deque[Future[Result]] = deque()
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="revgrad-decode")
+    try:
+        for task in tasks:
+            pending.append(pool.submit(work, task))
+            if len(pending) > 2 * threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _bar(total: int, text: str, wanted: bool) -> Iterator[Callable[[int], None]]:
+    if not wanted or total < _PROGRESS_FROM or not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(text, total=total)
+        yield lambda done: bar.update(task, advance=done)
+
+
+# -- messages ---------------------------------------------------------------------------------
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" * (len(names) > _NAMED))
+
+
+def _reasons(bad: dict[str, str]) -> str:
+    return _some([f"{path} ({reason})" for path, reason in bad.items()])
+
+
+def _corrupt_error(folder: Path, bad: dict[str, str], total: int) -> DataError:
+    if len(bad) == total:
+        return DataError(f"not one of the {total} images in {folder} can be read: {_reasons(bad)}")
+    return DataError(
+        f"{len(bad)} of {total} images in {folder} can't be read: {_reasons(bad)}; "
+        'corrupt="skip" (--corrupt skip) would leave them out'
+    )
+
+
+def _size_error(folder: Path, one: str, size: Size, other: str, its: Sequence[int]) -> InputError:
+    return InputError(
+        f"images in {folder} differ in size: {one} is {size[0]}×{size[1]} (height × width), "
+        f"{other} is {its[0]}×{its[1]}; size= (--size) brings all to one"
+    )

@@ -1,0 +1,70 @@
+"""Domains from `.npz` files."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from revgrad.domains.arrays import from_arrays
+from revgrad.domains.domain import Domain
+from revgrad.errors import DataError, InputError
+
+INPUT_KEYS = ("images", "inputs", "x", "data")
+LABEL_KEYS = ("labels", "y")
+CLASS_KEYS = ("classes",)
+
+
+def from_npz(path: str | Path, *, layout: str = "auto", name: str | None = None) -> Domain:
+    """A domain from the arrays of a `.npz` file, read into memory; other keys are ignored.
+
+    Inputs are under `images`, `inputs`, `x` or `data` (the first there is), as `from_arrays` takes
+    them; labels under `labels` or `y`, optional; class names under `classes`, optional.
+    """
+    path = Path(path).expanduser()
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, not an .npz file")
+    if not path.exists():
+        raise InputError(f"no file {path}")
+    try:
+        with path.open("rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise DataError(f"{path} is not an .npz file, or was cut short")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                keys = [
+                    next((key for key in wanted if key in archive.files), None)
+                    for wanted in (INPUT_KEYS, LABEL_KEYS, CLASS_KEYS)
+                ]
+                if keys[0] is None:
+                    raise InputError(
+                        f"{path} has no array called {' or '.join(INPUT_KEYS)} "
+                        f"(there are: {', '.join(archive.files) or 'none'})"
+                    )
+                inputs, labels, classes = (None if key is None else archive[key] for key in keys)
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, MemoryError, OSError) as error:
+        if isinstance(error, InputError):
+            raise
+        if "allow_pickle" in str(error):
+            raise DataError(
+                f"{path} holds an array of Python objects, which is never loaded "
+                "(loading it could run code): save it as numbers"
+            ) from None
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else "no data"
+        raise DataError(f"{path} can't be read: {reason}") from None
+    return from_arrays(
+        inputs,
+        labels,
+        layout=layout,
+        classes=None if classes is None else _names(classes, path),
+        name=name or path.stem,
+    )
+
+
+def _names(classes: np.ndarray, path: Path) -> Sequence[str]:
+    if classes.ndim != 1:
+        raise InputError(f"{path}: classes must be a list of names, not of shape {classes.shape}")
+    return [item.decode() if isinstance(item, bytes) else str(item) for item in classes.tolist()]
