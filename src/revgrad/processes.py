@@ -1,0 +1,51 @@
+"""How many processes train together, and sums over them. One process: everything is trivial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed
+from torch import Tensor
+
+
+def world_size() -> int:
+    """Number of processes that train together."""
+    return torch.distributed.get_world_size() if _together() else 1
+
+
+def rank() -> int:
+    """This process's number, from 0."""
+    return torch.distributed.get_rank() if _together() else 0
+
+
+def sum_over_processes(x: Tensor) -> Tensor:
+    """The sum of every process's `x`; gradients flow back to each process's own `x`."""
+    return _Sum.apply(x) if _together() else x  # type: ignore[no-any-return,no-untyped-call]
+
+
+def any_process(flag: bool, device: torch.device) -> bool:
+    """True on every process where it is True on one."""
+    if not _together():
+        return flag
+    value = torch.tensor(int(flag), device=device)
+    torch.distributed.all_reduce(value, op=torch.distributed.ReduceOp.MAX)
+    return bool(value)
+
+
+def _together() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.detach().clone()
+        torch.distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        total = gradient.contiguous().clone()
+        torch.distributed.all_reduce(total)
+        return total

@@ -1,0 +1,69 @@
+"""The gradient reversal layer R_λ (§3.2): identity forward, −λ backward, no parameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from revgrad.errors import ExportError
+
+
+class _ReverseGradient(torch.autograd.Function):
+    """R_λ(x) = x, dR_λ/dx = −λ I.
+
+    `setup_context` style with a generated vmap rule, for torch.func. There is no custom jvp:
+    torch.compile refuses a Function that has one. The output is a copy, because a view would make
+    in-place operations behind the layer fail, and an alias would let them overwrite the features.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: Tensor, factor: float | Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, float | Tensor], output: Tensor) -> None:
+        _, factor = inputs
+        if isinstance(factor, Tensor):  # saved, so that a changing λ needs no new compiled graph
+            ctx.save_for_backward(factor)
+            ctx.factor = None
+        else:
+            ctx.factor = factor
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        factor = ctx.saved_tensors[0] if ctx.factor is None else ctx.factor
+        return gradient * -factor, None
+
+
+def reverse_gradient(x: Tensor, factor: float | Tensor = 1.0) -> Tensor:
+    """`x` unchanged; gradients flowing back through it are multiplied by −`factor` (λ).
+
+    `factor` is a number, or a tensor of no dimensions (under torch.compile one graph then serves
+    every λ). It gets no gradient of its own.
+    """
+    if torch.compiler.is_exporting() or torch.jit.is_tracing():
+        raise ExportError(
+            "gradient reversal can't be exported (the exported gradient would have the wrong "
+            "sign): export the plain network, adapter.network or `revgrad export`"
+        )
+    return _ReverseGradient.apply(x, factor)  # type: ignore[no-any-return,no-untyped-call]
+
+
+class GradientReversal(nn.Module):
+    """`reverse_gradient` as a layer. `factor` is what the caller last set: nothing counts inside."""
+
+    factor: float | Tensor
+
+    def __init__(self, factor: float | Tensor = 1.0) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: Tensor) -> Tensor:
+        return reverse_gradient(x, self.factor)
+
+    def extra_repr(self) -> str:
+        return f"factor={float(self.factor):g}"

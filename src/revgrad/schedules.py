@@ -1,0 +1,106 @@
+"""Numbers that change with the progress p of training, p = step / steps ∈ [0, 1].
+
+A schedule is a pure function of p and has no state, so that a resumed run needs none.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from revgrad.errors import InputError, unknown
+
+
+class Schedule(Protocol):
+    """A number as a function of progress."""
+
+    def __call__(self, progress: float) -> float: ...
+
+
+@dataclass(frozen=True)
+class RampUp:
+    """λ_p = height · (2 / (1 + exp(−γ p)) − 1): from 0 towards `height` (§4; γ = 10, height 1)."""
+
+    gamma: float = 10.0
+    height: float = 1.0
+
+    def __post_init__(self) -> None:
+        _finite(self, gamma=self.gamma, height=self.height)
+
+    def __call__(self, progress: float) -> float:
+        return self.height * (2.0 / (1.0 + math.exp(-self.gamma * _checked(progress))) - 1.0)
+
+
+@dataclass(frozen=True)
+class Annealed:
+    """μ_p = μ₀ / (1 + α p)^β (appendix C; μ₀ = .01, α = 10, β = .75)."""
+
+    initial: float = 0.01
+    alpha: float = 10.0
+    beta: float = 0.75
+
+    def __post_init__(self) -> None:
+        _finite(self, initial=self.initial, alpha=self.alpha, beta=self.beta)
+        if self.alpha < 0:
+            raise InputError(f"Annealed takes alpha ≥ 0, not {self.alpha}")
+
+    def __call__(self, progress: float) -> float:
+        return self.initial / (1.0 + self.alpha * _checked(progress)) ** self.beta
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same number throughout (the rate of the MNIST↔SVHN experiments, a fixed λ)."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        _finite(self, value=self.value)
+
+    def __call__(self, progress: float) -> float:
+        _checked(progress)
+        return self.value
+
+
+#: Schedules by the name under which a run's configuration records them.
+SCHEDULES: dict[str, type[RampUp] | type[Annealed] | type[Constant]] = {
+    "ramp-up": RampUp,
+    "annealed": Annealed,
+    "constant": Constant,
+}
+
+
+def parse_schedule(text: str) -> Schedule:
+    """A schedule from text: `ramp-up`, `ramp-up:5`, `annealed:0.01,10,0.75`, `constant:1`, `0.1`."""
+    name, _, rest = text.strip().partition(":")
+    try:
+        return Constant(float(name))
+    except ValueError:
+        pass
+    if name not in SCHEDULES:
+        raise unknown("schedule", name, [*SCHEDULES, "a number"])
+    try:
+        return SCHEDULES[name](*(float(part) for part in rest.split(",") if part.strip()))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"schedule '{text}' is not of the form {name}:number,number,…") from error
+
+
+def describe_schedule(schedule: Schedule) -> str:
+    """The text that `parse_schedule` reads back; for a callable of the user's, its name."""
+    for name, kind in SCHEDULES.items():
+        if isinstance(schedule, kind):
+            return f"{name}:" + ",".join(f"{v!r}" for v in vars(schedule).values())
+    return getattr(schedule, "__qualname__", repr(schedule))
+
+
+def _checked(progress: float) -> float:
+    if not 0.0 <= progress <= 1.0:
+        raise InputError(f"progress runs from 0 to 1; {progress} came")
+    return progress
+
+
+def _finite(schedule: object, **values: float) -> None:
+    for name, value in values.items():
+        if not math.isfinite(value):
+            raise InputError(f"{type(schedule).__name__}: {name} must be finite, not {value}")

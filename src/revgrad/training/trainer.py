@@ -1,0 +1,434 @@
+"""The loop, once. It reads like §4 of the paper; everything around it has a name of its own."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed
+from torch import Tensor, nn
+
+from revgrad.adapter import DomainAdapter
+from revgrad.domains.domain import Domain
+from revgrad.errors import CheckpointError, InputError, NonFiniteLossError
+from revgrad.evaluation.accuracy import Evaluation, check_classes, evaluate
+from revgrad.evaluation.predicting import outputs
+from revgrad.objectives import Adversarial, Losses, Objective, cross_entropy, domain_decisions
+from revgrad.processes import any_process, rank, sum_over_processes, world_size
+from revgrad.training.averaging import WeightAverage
+from revgrad.training.batches import PairedBatches
+from revgrad.training.checkpoints import (
+    Checkpoint,
+    optimiser_state,
+    restore_optimiser,
+    tensors_under,
+)
+from revgrad.training.constraints import limit_norms, weight_matrices
+from revgrad.training.distributed import choose_device, distribute
+from revgrad.training.events import EvaluationRecord, Events, Outcome, TrainingRecord
+from revgrad.training.memory import keep_large_buffers
+from revgrad.training.randomness import derive, seed_torch, undisturbed
+from revgrad.training.runs import Run, RunConfig, this_command
+from revgrad.training.settings import Settings
+from revgrad.training.step import Step
+from revgrad.training.stopping import Interrupted, StopRequest, stop_request
+from revgrad.version import __version__
+
+log = logging.getLogger("revgrad")
+
+
+class Trainer:
+    """Trains an adapter on a labelled source and, where there is one, an unlabelled target.
+
+    held_out, target_test   labelled data to evaluate on; reported, never used for any choice
+    run                     a directory that keeps metrics and checkpoints; the same call resumes it
+    events                  callbacks (see events.py)
+    network_name, options   what a run's configuration says of where network and data came from
+
+    To change what is minimised, write an objective; to watch, write events. What is meant to be
+    overridden, if anything, is `train_step`.
+    """
+
+    def __init__(
+        self,
+        adapter: DomainAdapter,
+        source: Domain,
+        target: Domain | None = None,
+        *,
+        objective: Objective | None = None,
+        settings: Settings | None = None,
+        held_out: Domain | None = None,
+        target_test: Domain | None = None,
+        run: Run | None = None,
+        events: Sequence[Events] = (),
+        network_name: str | None = None,
+        method: str | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.settings = Settings() if settings is None else settings
+        self.objective: Objective = Adversarial() if objective is None else objective
+        self.adapter = adapter
+        self.adapter.batch_norm = self.settings.batch_norm
+        self.held_out, self.target_test = held_out, target_test
+        self.run = run
+        self.events = list(events) if rank() == 0 else []
+        domains = [source] if target is None else [source, target]
+        _check_domains(domains)
+        sizes = self.settings.sizes(len(domains))
+        self.batches = PairedBatches(
+            domains, sizes, self.settings.seed, rank=rank(), world=world_size()
+        )
+        self.device = choose_device(self.settings.device)
+        self.adapter.to(self.device)
+        self.channels_last = (
+            self.settings.channels_last and self.device.type != "mps" and source.is_images
+        )
+        if self.channels_last:
+            self.adapter.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self._check_outputs(domains)
+        self.config = self._describe(network_name, method, options or {})
+        self.optimiser = self.settings.make_optimiser(self._groups())
+        self.average: WeightAverage | None = None
+        if self.settings.average is not None:
+            self.average = WeightAverage(adapter.network, self.settings.average)
+        self.step = distribute(Step(adapter, self.objective))
+        self._limited = weight_matrices(adapter)
+        self._window: list[tuple[Losses, Tensor]] = []
+        self._seconds_before = 0.0
+        self._began = time.monotonic()
+        self._last: EvaluationRecord | None = None
+
+    # -- §4: the training procedure -----------------------------------------------------------
+
+    def fit(self) -> Outcome:
+        """Train to the end, from the run's last checkpoint where it has one."""
+        with self._prepared() as stop:
+            start = self._resume()
+            self._tell("on_start", start)
+            for step in range(start, self.settings.steps):
+                self._stop_if_asked(stop, step)
+                factor, rate = self.train_step(step)
+                self._after(step + 1, factor, rate)
+            return self._finish()
+
+    def train_step(self, step: int) -> tuple[float, float]:
+        """One step of stochastic gradient descent; returns its λ and μ."""
+        settings = self.settings
+        progress = step / settings.steps
+        factor, rate = settings.factor(progress), settings.rate(progress)
+
+        batch = self.batches.batch(step)
+        if self.device.type != "cpu":
+            batch = batch.to(self.device)
+        seed_torch(derive(settings.seed, step, self.batches.rank), self.device)
+        losses: Losses = self.step(batch, factor)
+        self._stop_if_not_finite(losses, step)
+
+        self.optimiser.zero_grad(set_to_none=True)
+        losses.total.backward()  # type: ignore[no-untyped-call]
+        if settings.clip is not None:
+            nn.utils.clip_grad_norm_(self.adapter.parameters(), settings.clip)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate * group["rate_factor"]
+        self.optimiser.step()
+        if settings.max_norm is not None:
+            limit_norms(self._limited, settings.max_norm)
+        if self.average is not None:
+            self.average.update(step)
+        self._window.append((losses, batch.domains))
+        return factor, rate
+
+    def evaluate(self, domain: Domain) -> Evaluation:
+        """Accuracy of what would be handed back now; changes nothing."""
+        loss = getattr(self.objective, "label_loss", cross_entropy)
+        with self.average.in_place() if self.average is not None else nullcontext():
+            return evaluate(self.adapter.predict, self.adapter, domain, loss)
+
+    # -- around a step ------------------------------------------------------------------------
+
+    def _after(self, step: int, factor: float, rate: float) -> None:
+        settings = self.settings
+        self._tell("on_step", step)
+        end = step == settings.steps
+        if end or (settings.log_every and step % settings.log_every == 0):
+            self._log(step, factor, rate)
+        if end or (settings.evaluate_every and step % settings.evaluate_every == 0):
+            self._evaluate(step)
+        if end or (settings.checkpoint_every and step % settings.checkpoint_every == 0):
+            self._save(step)
+
+    def _log(self, step: int, factor: float, rate: float) -> None:
+        record = TrainingRecord(
+            step=step,
+            label_loss=self._mean([losses.label for losses, _ in self._window]),
+            domain_loss=self._mean([losses.domain for losses, _ in self._window]),
+            domain_accuracy=self._domain_accuracy(),
+            factor=factor,
+            rate=rate,
+            seconds=self._seconds(),
+        )
+        self._window.clear()
+        self._record(record)
+        self._tell("on_log", record)
+
+    def _mean(self, values: list[Tensor | None]) -> float | None:
+        """Mean over the window of losses that are shares of a sum over processes."""
+        known = [value for value in values if value is not None]
+        counts = torch.tensor([len(known), len(values)], dtype=torch.float64, device=self.device)
+        total = sum_over_processes(
+            torch.stack(known).double().sum() if known else counts.new_zeros(())
+        )
+        counts = sum_over_processes(counts)
+        return float(total / (counts[1] / world_size())) if counts[0] else None
+
+    def _domain_accuracy(self) -> float | None:
+        counts = torch.zeros(2, device=self.device)
+        for losses, domains in self._window:
+            if losses.domain_logits is not None:
+                counts[0] += (domain_decisions(losses.domain_logits) == domains).sum()
+                counts[1] += len(domains)
+        counts = sum_over_processes(counts)
+        return float(counts[0] / counts[1]) if counts[1] else None
+
+    def _evaluate(self, step: int) -> None:
+        if rank() != 0 or (self.held_out is None and self.target_test is None):
+            return
+        source = None if self.held_out is None else self.evaluate(self.held_out)
+        target = None if self.target_test is None else self.evaluate(self.target_test)
+        self._last = EvaluationRecord(
+            step=step,
+            source_accuracy=None if source is None else source.accuracy,
+            source_loss=None if source is None else source.loss,
+            target_accuracy=None if target is None else target.accuracy,
+            target_loss=None if target is None else target.loss,
+            seconds=self._seconds(),
+        )
+        self._record(self._last)
+        self._tell("on_evaluation", self._last)
+
+    def _record(self, record: TrainingRecord | EvaluationRecord) -> None:
+        if self.run is not None and rank() == 0:
+            self.run.append(record)
+
+    def _tell(self, event: str, *arguments: Any) -> None:
+        for listener in self.events:
+            getattr(listener, event)(self, *arguments)
+
+    def _seconds(self) -> float:
+        return round(self._seconds_before + time.monotonic() - self._began, 2)
+
+    # -- start, stop, resume ------------------------------------------------------------------
+
+    @contextmanager
+    def _prepared(self) -> Iterator[StopRequest]:
+        """Training mode, raised memory thresholds, the run's lock; everything put back at the end."""
+        with ExitStack() as stack:
+            stack.callback(self.adapter.train, self.adapter.training)
+            self.adapter.train()
+            if self.device.type == "cpu":
+                keep_large_buffers()
+            stack.enter_context(undisturbed(self.device))
+            stack.callback(self._close_events)
+            if self.run is None:
+                yield StopRequest()  # nothing to save: signals do what they always do
+                return
+            if rank() == 0:
+                stack.enter_context(self.run.opened(self.config))
+                self._warn_of_another_machine(self.run.config)
+            yield stack.enter_context(stop_request())
+
+    def _close_events(self) -> None:
+        for listener in self.events:
+            close = getattr(listener, "close", None)
+            if close is not None:
+                close()
+
+    def _stop_if_asked(self, stop: StopRequest, step: int) -> None:
+        """Between two steps; all processes stop at the same one."""
+        if self.run is None or not any_process(bool(stop.number), self.device):
+            return
+        self._save(step)
+        number = stop.number or 15
+        raise Interrupted(
+            number,
+            f"stopped at step {step} of {self.settings.steps}, saved in {self.run.folder}; "
+            "the same command goes on from there",
+        )
+
+    def _stop_if_not_finite(self, losses: Losses, step: int) -> None:
+        # on an accelerator reading a number waits for it: there, only when it is logged anyway
+        every = 1 if self.device.type == "cpu" else max(self.settings.log_every, 1)
+        if step % every and step + 1 != self.settings.steps:
+            return
+        if not any_process(not math.isfinite(float(losses.total.detach())), self.device):
+            return
+        shown = ", ".join(
+            f"{name} {float(value):g}"
+            for name, value in (("L_y", losses.label), ("L_d", losses.domain))
+            if value is not None
+        )
+        kept = ""
+        if self.run is not None:
+            saved = self.run.checkpoint()
+            kept = f"; the checkpoint of step {saved.step} is kept" if saved else ""
+        raise NonFiniteLossError(
+            f"the loss is not finite at step {step} ({shown}){kept}. A smaller rate, "
+            "a limit on gradients (clip) or on weights (max_norm) would do"
+        )
+
+    def _save(self, step: int) -> None:
+        if self.run is None:
+            return
+        if rank() == 0:
+            tensors = {f"adapter.{k}": v for k, v in self.adapter.state_dict().items()}
+            state, rest = optimiser_state(self.optimiser)
+            tensors |= {f"optimiser.{key}": value for key, value in state.items()}
+            if self.average is not None:
+                tensors |= {f"average.{k}": v for k, v in self.average.tensors().items()}
+            self.run.save(Checkpoint(step, self._seconds(), tensors, rest))
+        self._tell("on_checkpoint", step)
+
+    def _resume(self) -> int:
+        """Load the run's last checkpoint, on every process; the step to go on from."""
+        self._began = time.monotonic()
+        if self.run is None:
+            return 0
+        shared: list[Checkpoint | None] = [self.run.checkpoint() if rank() == 0 else None]
+        if world_size() > 1:
+            torch.distributed.broadcast_object_list(shared, src=0)
+        checkpoint = shared[0]
+        if rank() == 0:
+            self.run.cut_back(checkpoint.step if checkpoint else 0)
+        if checkpoint is None:
+            return 0
+        load_into(self.adapter, tensors_under(checkpoint.tensors, "adapter"))
+        restore_optimiser(
+            self.optimiser, tensors_under(checkpoint.tensors, "optimiser"), checkpoint.optimiser
+        )
+        if self.average is not None:
+            saved = tensors_under(checkpoint.tensors, "average")
+            for name, value in self.average.tensors().items():
+                value.copy_(saved[name])
+        self._seconds_before = checkpoint.seconds
+        evaluations = [r for r in self.run.records() if isinstance(r, EvaluationRecord)]
+        self._last = evaluations[-1] if evaluations else None
+        return checkpoint.step
+
+    def _finish(self) -> Outcome:
+        outcome = Outcome(self.settings.steps, self._last, self._seconds())
+        if self.average is not None:
+            self.average.hand_over()
+        if self.channels_last:  # the network goes back as it came
+            self.adapter.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        self._tell("on_end", outcome)
+        return outcome
+
+    # -- what is trained, and what is written about it ----------------------------------------
+
+    def _groups(self) -> list[dict[str, Any]]:
+        """Two groups: the network, and the domain classifier with a rate of its own."""
+
+        def trained(module: nn.Module) -> list[nn.Parameter]:
+            return [value for value in module.parameters() if value.requires_grad]
+
+        groups: list[dict[str, Any]] = [
+            {"params": trained(self.adapter.network), "rate_factor": 1.0},
+            {
+                "params": trained(self.adapter.domain_classifier),
+                "rate_factor": self.settings.domain_rate,
+            },
+        ]
+        if not groups[0]["params"]:
+            raise InputError("the network has no parameter that requires a gradient")
+        return [group for group in groups if group["params"]]
+
+    def _check_outputs(self, domains: list[Domain]) -> None:
+        """Labels must be among the network's outputs: found out now, not by a crash in a kernel."""
+        checked = [*domains, self.held_out, self.target_test]
+        shown = outputs(self.adapter.predict, self.adapter, domains[0].subset([0]))
+        for domain in checked:
+            if domain is not None and domain.is_classification and shown.ndim == 2:
+                check_classes(domain, shown.shape[1])
+
+    def _describe(
+        self, network_name: str | None, method: str | None, options: dict[str, Any]
+    ) -> RunConfig:
+        source = self.batches.domains[0]
+        roles = dict(zip(("source", "target"), self.batches.domains, strict=False))
+        for role, domain in (("held_out", self.held_out), ("target_test", self.target_test)):
+            if domain is not None:
+                roles[role] = domain
+        kept = self.run is not None
+        return RunConfig(
+            method=method or repr(self.objective),
+            network=network_name or type(self.adapter.network).__qualname__,
+            layer=self.adapter.layer,
+            settings=self.settings.describe(),
+            input_shape=source.shape,
+            class_count=source.class_count,
+            classes=None if source.classes is None else list(source.classes),
+            domain_hidden=list(getattr(self.adapter.domain_classifier, "hidden", ())),
+            domains={
+                role: {
+                    "name": domain.name,
+                    "samples": len(domain),
+                    "labels": domain.labelled_count,
+                    # hashing the data is for runs that are kept
+                    "fingerprint": domain.fingerprint() if kept else "",
+                }
+                for role, domain in roles.items()
+            },
+            machine={
+                "torch": torch.__version__,
+                "device": self.device.type,
+                "threads": torch.get_num_threads(),
+                "channels_last": self.channels_last,
+                "processes": world_size(),
+            },
+            options=options,
+            command=this_command(),
+            version=__version__,
+        )
+
+    def _warn_of_another_machine(self, before: RunConfig) -> None:
+        for name, now in self.config.machine.items():
+            then = before.machine.get(name)
+            if then != now:
+                log.warning(
+                    "this run began with %s %s and goes on with %s: the result will be close to, "
+                    "but not identical with, an uninterrupted run",
+                    *(name, then, now),
+                )
+
+
+def load_into(adapter: DomainAdapter, tensors: dict[str, Tensor]) -> None:
+    """Copy saved tensors into the adapter; they must fit."""
+    try:
+        adapter.load_state_dict(tensors)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[:300]
+        raise CheckpointError(f"the checkpoint does not fit this network: {reason}") from error
+
+
+def _check_domains(domains: list[Domain]) -> None:
+    source = domains[0]
+    for domain in domains:
+        if not len(domain):
+            raise InputError(f"{domain.name} is empty")
+    if not source.labelled_count:
+        raise InputError(f"the source, {source.name}, has no labels: there is nothing to learn from")
+    if len(domains) > 1:
+        target = domains[1]
+        if source.shape != target.shape:
+            raise InputError(
+                f"{source.name} has inputs of shape {source.shape}, {target.name} of "
+                f"{target.shape}: they must be alike (for images, ask for one size)"
+            )
+        if target.labels is not None and target.labels.dtype != np.asarray(source.labels).dtype:
+            raise InputError(f"{target.name}'s labels are of another kind than {source.name}'s")
