@@ -1,0 +1,47 @@
+"""The paper's networks (appendix B), domain classifiers, and how a network is found by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import nn
+
+from revgrad.networks.alexnet import AlexNet
+from revgrad.networks.building import build
+from revgrad.networks.domain_classifier import DomainClassifier
+from revgrad.networks.gtsrb import GTSRBNetwork
+from revgrad.networks.initialisation import initialise
+from revgrad.networks.mnist import MNISTNetwork
+from revgrad.networks.svhn import SVHNNetwork
+from revgrad.networks.xor import XorDomainClassifier
+
+__all__ = [
+    "NETWORKS",
+    "AlexNet",
+    "DomainClassifier",
+    "GTSRBNetwork",
+    "MNISTNetwork",
+    "SVHNNetwork",
+    "XorDomainClassifier",
+    "build_network",
+    "initialise",
+]
+
+#: The networks the command line knows by name.
+NETWORKS: dict[str, Callable[..., nn.Module]] = {
+    "mnist": MNISTNetwork,
+    "svhn": SVHNNetwork,
+    "gtsrb": GTSRBNetwork,
+    "alexnet": AlexNet,
+}
+
+
+def build_network(
+    text: str, *, classes: int, channels: int, size: int | tuple[int, int], seed: int
+) -> nn.Module:
+    """The network that `text` names: one of `NETWORKS`, or "module:function" of the user's own.
+
+    The user's module may lie in the current directory; it is imported here and only where the
+    text holds a colon. The function gets those of classes, channels, size and seed that it takes.
+    """
+    return build(text, NETWORKS, classes=classes, channels=channels, size=size, seed=seed)

@@ -1,0 +1,55 @@
+"""The domain classifier G_d of the paper's appendix B: from features to logits of the domain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from revgrad.errors import InputError
+from revgrad.networks.initialisation import initialise
+from revgrad.networks.rectified import LinearReLU
+from revgrad.networks.sizes import require_positive
+
+
+class DomainClassifier(nn.Module):
+    """(n, …) features → (n,) logits of "target", or (n, domains) logits for more than two domains.
+
+    Whatever shape the features of a row have, they are flattened to `features` numbers. The layers
+    are named as in the figures: fc1_d, fc2_d, … There is no sigmoid or softmax at the end: the
+    loss has it, and a softmax over a single unit would be constant, its gradient exactly zero.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        hidden: Sequence[int] = (1024, 1024),
+        domains: int = 2,
+        seed: int | None = 0,
+    ) -> None:
+        super().__init__()
+        require_positive(features=features)
+        for units in hidden:
+            require_positive(**{"units of a hidden layer": units})
+        if domains < 2:
+            raise InputError(f"a domain classifier tells at least 2 domains apart, got {domains}")
+        self.features = features
+        self.domains = domains
+        widths = [features, *hidden]
+        for number, (width, units) in enumerate(zip(widths, hidden, strict=False), start=1):
+            self.add_module(f"fc{number}_d", LinearReLU(width, units))
+        outputs = 1 if domains == 2 else domains
+        self.add_module(f"fc{len(widths)}_d", nn.Linear(widths[-1], outputs))
+        if seed is not None:
+            initialise(self, seed)
+
+    def forward(self, features: Tensor) -> Tensor:
+        x = features.flatten(1)
+        if x.shape[1] != self.features:
+            raise InputError(
+                f"this domain classifier was built for {self.features} features a row; "
+                f"{x.shape[1]} came (shape {tuple(features.shape)})"
+            )
+        for layer in self.children():
+            x = layer(x)
+        return x.squeeze(1) if self.domains == 2 else x
