@@ -1,0 +1,228 @@
+"""`cut(network, layer)`: feature extractor and label predictor out of one network.
+
+The feature extractor ends with the named layer, the label predictor is what follows. Both use the
+network's own parameters; the network stays as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, fx, nn
+
+from revgrad.batches import Inputs
+from revgrad.cutting.splitting import Split, describe, feature_graph, predictor_graph, split
+from revgrad.cutting.tap import check_features, choose_rows, run_tapped
+from revgrad.cutting.tracing import Trace, Untraceable, trace
+from revgrad.errors import CutError, unknown
+
+log = logging.getLogger("revgrad")
+
+#: Layers that return more than one tensor.
+_NOT_ONE_TENSOR = (nn.RNNBase, nn.MultiheadAttention, nn.LSTMCell)
+
+
+class Cut:
+    """A network and the layer at which it is cut; made by `cut`. It has no parameters of its own.
+
+    network    the network given, untouched
+    layer      name of the layer whose output is the features
+    traced     True: cut by torch.fx; False: a tap on the running network (see `reason`)
+    reason     why a tap is used, in one line, else None
+    predictor  the label predictor as a module that shares the network's parameters; None for a tap
+
+    The graph is made once: after replacing a module's plain attributes, adding hooks or changing
+    the network's `forward`, cut again. A deep copy has a deep copy of the network.
+    """
+
+    __slots__ = (
+        "_arguments",
+        "_behind",
+        "_forced",
+        "_front",
+        "layer",
+        "network",
+        "predictor",
+        "reason",
+    )
+
+    def __init__(
+        self,
+        network: nn.Module,
+        layer: str,
+        *,
+        parts: tuple[Callable[..., Any], fx.GraphModule] | None,
+        arguments: tuple[str, ...] = (),
+        reason: str | None = None,
+        forced: bool = False,
+    ) -> None:
+        self.network = network
+        self.layer = layer
+        self.reason = reason
+        self.predictor: nn.Module | None = None if parts is None else parts[1]
+        # The generated functions run on the network itself, so they see whatever `network.to` does.
+        self._front = None if parts is None else parts[0]
+        self._behind: Callable[..., Any] | None = None if parts is None else type(parts[1]).forward
+        self._arguments = arguments
+        self._forced = forced
+
+    @property
+    def traced(self) -> bool:
+        """Whether torch.fx cut the network (else a tap)."""
+        return self._front is not None
+
+    def features(self, inputs: Inputs) -> Tensor:
+        """The feature extractor's output for all rows, (n, ...)."""
+        values = self._values(inputs)
+        if self._front is None or values is None:
+            return run_tapped(self.network, self.layer, inputs, None)[0]
+        features = self._front(self.network, *values)
+        return check_features(self.layer, features, values[0].shape[0])
+
+    def forward(self, inputs: Inputs, rows: slice | Tensor | None) -> tuple[Tensor, Any | None]:
+        """(features of all n rows, the label predictor's output on the chosen rows).
+
+        `rows` is a slice or a bool mask (n,). Where it is None or chooses no row, the label
+        predictor does not run and the second is None.
+        """
+        values = self._values(inputs)
+        if self._front is None or self._behind is None or values is None:
+            return run_tapped(self.network, self.layer, inputs, rows)
+        features = check_features(
+            self.layer, self._front(self.network, *values), values[0].shape[0]
+        )
+        if rows is None:
+            return features, None
+        chosen = choose_rows(features, rows)
+        if not chosen.shape[0]:
+            return features, None
+        return features, self._behind(self.network, chosen)
+
+    __call__ = forward
+
+    def predict(self, features: Tensor) -> Any:
+        """The label predictor on given features (m, ...), which it leaves as they are."""
+        if self._behind is None:
+            raise CutError(
+                f"the label predictor behind '{self.layer}' can't run on features alone, as the "
+                f"network is tapped ({self.reason}); use forward(inputs, rows)"
+            )
+        return self._behind(self.network, features.clone())
+
+    def _values(self, inputs: Inputs) -> tuple[Tensor, ...] | None:
+        """The inputs in the order of the graph's; None where they are not just those."""
+        names = self._arguments
+        if isinstance(inputs, Tensor):
+            return (inputs,) if len(names) == 1 else None
+        if isinstance(inputs, dict):
+            if len(inputs) != len(names) or any(name not in inputs for name in names):
+                return None
+            return tuple(inputs[name] for name in names)
+        return inputs if len(inputs) == len(names) else None
+
+    def __reduce__(self) -> Any:  # copies and pickles: of the network, cut again
+        return _again, (self.network, self.layer, self._forced)
+
+    def __repr__(self) -> str:
+        how = "traced" if self.traced else f"tapped: {self.reason}"
+        return f"Cut({type(self.network).__name__} at '{self.layer}', {how})"
+
+
+def cut(network: nn.Module, layer: str, *, tap: bool = False) -> Cut:
+    """Cut `network` right behind `layer`, a name as in `network.named_modules()`.
+
+    Raises CutError where the cut is impossible: other tensors cross it, the layer is called twice
+    or never, nothing is left behind it. `tap=True` uses a tap even where the network can be traced
+    (same result; for comparisons).
+    """
+    modules = dict(network.named_modules(remove_duplicate=False))
+    if layer == "":
+        raise CutError("'' is the whole network: name a layer inside it to cut at")
+    if layer not in modules:
+        raise unknown("layer", layer, (name for name in modules if name))
+    if isinstance(modules[layer], _NOT_ONE_TENSOR):
+        kind = type(modules[layer]).__name__
+        raise CutError(f"layer '{layer}' ({kind}) does not return one tensor: can't cut there")
+    if tap:
+        return Cut(network, layer, parts=None, reason="asked for", forced=True)
+    try:
+        return _cut_graph(network, layer, trace(network, layer))
+    except Untraceable as error:
+        reason = str(error)
+    log.info("cutting %s at '%s' with a tap: %s", type(network).__name__, layer, reason)
+    return Cut(network, layer, parts=None, reason=reason)
+
+
+def _cut_graph(network: nn.Module, layer: str, traced: Trace) -> Cut:
+    module = network.get_submodule(layer)
+    names = [name for name in traced.calls if network.get_submodule(name) is module]
+    calls = traced.calls[names[0]] if names else []
+    if len(calls) != 1 or calls[0] is None:
+        fault = "is never reached" if not calls else f"is called {len(calls)} times"
+        near = next((node for node in calls if node is not None), None)
+        raise CutError(f"layer '{layer}' {fault}: can't cut there{_hint(network, traced, near)}")
+    found = split(traced.graph, calls[0], network)
+    if found.problem is not None:
+        hint = _hint(network, traced, calls[0])
+        raise CutError(f"layer '{layer}' {found.problem}{hint}")
+    if found.crossing:
+        raise CutError(
+            f"can't cut at layer '{layer}': {crossing_values(found)} used behind it as well"
+            f"{_hint(network, traced, calls[0])}"
+        )
+    if found.sizes:
+        sizes = ", ".join(f"'{node.name}'" for node in found.sizes)
+        raise Untraceable(f"sizes or kinds of earlier values are used behind the layer ({sizes})")
+    front = fx.GraphModule(network, feature_graph(traced.graph, found), "FeatureExtractor")
+    behind = fx.GraphModule(network, predictor_graph(traced.graph, found), "LabelPredictor")
+    _share_buffers(network, behind)
+    parts = (type(front).forward, behind)
+    return Cut(network, layer, parts=parts, arguments=traced.arguments)
+
+
+def crossing_values(found: Split) -> str:
+    """The values that cross a cut, for a sentence: "the input 'x' is", "'add', 'mul' are"."""
+    names = [describe(node) for node in found.crossing]
+    listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+    return f"{listed} {'is' if len(names) == 1 else 'are'}"
+
+
+def single_calls(network: nn.Module, traced: Trace) -> dict[str, fx.Node]:
+    """The layers that are called once and may return one tensor, with the node of their output."""
+    return {
+        name: calls[0]
+        for name, calls in traced.calls.items()
+        if len(calls) == 1
+        and calls[0] is not None
+        and not isinstance(network.get_submodule(name), _NOT_ONE_TENSOR)
+    }
+
+
+def _hint(network: nn.Module, traced: Trace, near: fx.Node | None) -> str:
+    """The layers that do work, those nearest to a node first, as the end of a sentence."""
+    place = {node: i for i, node in enumerate(traced.graph.nodes)}
+    centre = len(place) if near is None else place[near]
+    working = [
+        (abs(place[node] - centre), name)
+        for name, node in single_calls(network, traced).items()
+        if not ((found := split(traced.graph, node, network)).problem or found.crossing)
+    ]
+    names = [f"'{name}'" for _, name in sorted(working, key=lambda pair: pair[0])[:5]]
+    return f"; layers that work: {', '.join(names)}" if names else "; no other layer works either"
+
+
+def _share_buffers(network: nn.Module, part: fx.GraphModule) -> None:
+    """Let the part's buffers be the network's own, also after `network.to` replaced them."""
+    for node in part.graph.nodes:
+        if node.op != "get_attr":
+            continue
+        owner, _, name = str(node.target).rpartition(".")
+        source = network.get_submodule(owner)
+        if name in source._buffers:
+            part.get_submodule(owner)._buffers = source._buffers
+
+
+def _again(network: nn.Module, layer: str, tap: bool) -> Cut:
+    return cut(network, layer, tap=tap)

@@ -1,0 +1,229 @@
+"""Cut a graph in two at one node: what comes up to it, and what comes of it.
+
+The part behind may use the node's value, parameters and buffers, and nothing else that was computed
+from the inputs; else a value crosses the cut. Sizes are the exception. The number of rows is read
+from the features anew, for the label predictor sees fewer rows than the feature extractor. Other
+sizes and kinds (height, dtype, ...) do not depend on the rows, but features alone do not tell them:
+they need the whole network, hence a tap.
+"""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx, nn
+
+_ARITHMETIC = frozenset(
+    (operator.add, operator.sub, operator.mul, operator.floordiv, operator.truediv, operator.mod)
+)
+_KEEP_ROWS = frozenset(
+    (
+        *("relu", "relu_", "leaky_relu", "gelu", "silu", "tanh", "sigmoid", "softmax"),
+        *("dropout", "dropout2d", "add", "sub", "mul", "truediv", "contiguous", "conv1d"),
+        *(
+            "conv2d",
+            "linear",
+            "batch_norm",
+            "layer_norm",
+            "max_pool1d",
+            "max_pool2d",
+            "avg_pool2d",
+            "adaptive_avg_pool2d",
+        ),
+        *("interpolate"),
+    )
+)
+_CHANGE_ROWS = (nn.Flatten, nn.Unflatten, nn.RNNBase, nn.Transformer, nn.MultiheadAttention)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What a cut at `at` would do.
+
+    behind    nodes that depend on the layer's output, the network's output among them
+    carried   nodes that do not, but are computed behind the cut as well: parameters, sizes
+    rows      nodes whose value is the number of rows, where behind the cut needs it
+    sizes     other sizes and kinds of earlier values that behind the cut needs
+    crossing  values that cross the cut
+    problem   what else makes the cut impossible, in words that follow "layer 'x' "
+    """
+
+    at: fx.Node
+    behind: frozenset[fx.Node]
+    carried: frozenset[fx.Node]
+    rows: frozenset[fx.Node]
+    sizes: tuple[fx.Node, ...]
+    crossing: tuple[fx.Node, ...]
+    problem: str | None
+
+
+def split(graph: fx.Graph, at: fx.Node, root: nn.Module) -> Split:
+    """Look at the cut of `graph` (of the network `root`) right behind the node `at`."""
+    behind: set[fx.Node] = set()
+    of_inputs: set[fx.Node] = set()
+    output = None
+    for node in graph.nodes:
+        sources = node.all_input_nodes
+        if node.op == "output":
+            output = node
+        if node.op == "placeholder" or any(source in of_inputs for source in sources):
+            of_inputs.add(node)
+        if any(source is at or source in behind for source in sources):
+            behind.add(node)
+    problem = None
+    if output not in behind:
+        problem = "does not reach the network's output"
+    elif len(behind) == 1:
+        problem = "gives the network's output: no label predictor is left behind it"
+
+    carried: set[fx.Node] = set()
+    rows: set[fx.Node] = set()
+    sizes: dict[fx.Node, None] = {}
+    crossing: dict[fx.Node, None] = {}
+
+    def bring(node: fx.Node) -> None:
+        if node in carried or node is at or node in behind:
+            return
+        if node in of_inputs:
+            if _is_row_count(node, root):
+                rows.add(node)
+                return
+            if _is_other_size(node):
+                sizes[node] = None
+                return
+            if not _is_of_sizes(node, of_inputs, root):
+                crossing[node] = None
+                return
+        carried.add(node)
+        for source in node.all_input_nodes:
+            bring(source)
+
+    for node in graph.nodes:
+        if node in behind:
+            for source in node.all_input_nodes:
+                bring(source)
+    for node in carried:  # computed twice: exact for parameters and numbers, maybe not for the rest
+        shared = any(user not in behind and user not in carried for user in node.users)
+        if shared and node.op != "get_attr" and node.target not in _ARITHMETIC:
+            crossing[node] = None
+    return Split(
+        at=at,
+        behind=frozenset(behind),
+        carried=frozenset(carried),
+        rows=frozenset(rows),
+        sizes=tuple(sizes),
+        crossing=tuple(crossing),
+        problem=problem,
+    )
+
+
+def feature_graph(graph: fx.Graph, cut: Split) -> fx.Graph:
+    """The part in front, as a graph from the inputs to the value of `cut.at`."""
+    part = fx.Graph()
+    copies: dict[fx.Node, fx.Node] = {}
+    for node in graph.nodes:
+        unused = node in cut.carried and all(
+            user in cut.behind or user in cut.carried for user in node.users
+        )
+        if node in cut.behind or node.op == "output" or unused:
+            continue
+        copies[node] = part.node_copy(node, copies.__getitem__)
+    part.output(copies[cut.at])
+    return part
+
+
+def predictor_graph(graph: fx.Graph, cut: Split) -> fx.Graph:
+    """The part behind, as a graph from the features to the network's output."""
+    part = fx.Graph()
+    features = part.placeholder("features")
+    copies: dict[fx.Node, fx.Node] = {cut.at: features}
+    for node in graph.nodes:
+        if node in cut.rows:
+            copies[node] = part.call_method("size", (features, 0))
+        elif node in cut.carried or node in cut.behind:
+            copies[node] = part.node_copy(node, copies.__getitem__)
+    return part
+
+
+def describe(node: fx.Node) -> str:
+    """A node's name as a user would look for it."""
+    if node.op == "placeholder":
+        return f"the input '{node.target}'"
+    if node.op == "call_module":
+        return f"the output of '{node.target}'"
+    return f"'{node.name}'"
+
+
+def _shape_and_index(node: fx.Node) -> tuple[fx.Node, Any] | None:
+    """(tensor, index) for a node that is tensor.size(index) or tensor.shape[index]."""
+    args: tuple[Any, ...] = node.args
+    if node.op == "call_method" and node.target == "size":
+        if len(args) == 2:
+            return args[0], args[1]
+        return (args[0], node.kwargs["dim"]) if "dim" in node.kwargs else None
+    if node.op == "call_function" and node.target is operator.getitem:
+        shape, index = args
+        if isinstance(shape, fx.Node) and _is_shape(shape):
+            tensor: Any = shape.args[0]
+            return tensor, index
+    return None
+
+
+def _is_shape(node: fx.Node) -> bool:
+    if node.op == "call_method":
+        return node.target == "size" and len(node.args) == 1 and not node.kwargs
+    return _is_attribute(node, ("shape",))
+
+
+def _is_attribute(node: fx.Node, names: tuple[str, ...]) -> bool:
+    getting = node.op == "call_function" and node.target is builtins.getattr
+    return getting and node.args[1] in names
+
+
+def _is_row_count(node: fx.Node, root: nn.Module) -> bool:
+    found = _shape_and_index(node)
+    if found is None or type(found[1]) is not int or found[1] != 0:
+        return False
+    return _rows_kept(found[0], root)
+
+
+def _is_other_size(node: fx.Node) -> bool:
+    if _is_attribute(node, ("device", "dtype", "ndim", "is_cuda")):
+        return True
+    if node.op == "call_method" and node.target in ("dim", "ndimension"):
+        return True
+    found = _shape_and_index(node)
+    if found is None:
+        return False
+    index = found[1].start if isinstance(found[1], slice) else found[1]
+    return isinstance(index, int) and index != 0
+
+
+def _is_of_sizes(node: fx.Node, of_inputs: set[fx.Node], root: nn.Module) -> bool:
+    """What follows from sizes alone: arithmetic on them, a tensor made to a size or a dtype."""
+    return node.op in ("call_function", "call_method") and all(
+        _is_row_count(source, root)
+        or _is_other_size(source)
+        or _is_of_sizes(source, of_inputs, root)
+        for source in node.all_input_nodes
+        if source in of_inputs
+    )
+
+
+def _rows_kept(node: Any, root: nn.Module) -> bool:
+    """Whether a value's first dimension surely is the batch's."""
+    while isinstance(node, fx.Node):
+        if node.op == "placeholder":
+            return True
+        if node.op == "call_module":
+            if isinstance(root.get_submodule(str(node.target)), _CHANGE_ROWS):
+                return False
+        elif node.op in ("call_function", "call_method"):
+            name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
+            if name not in _KEEP_ROWS:
+                return False
+        node = next(iter(node.args), None)
+    return False
