@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from revgrad.adapter import DomainAdapter, Shipped
+from revgrad.cutting import cut
 from revgrad.domains.domain import HELD_OUT, Domain
 from revgrad.domains.matching import match_colours
 from revgrad.errors import InputError, RunError, unknown
 from revgrad.evaluation.accuracy import Evaluation, evaluate
-from revgrad.evaluation.predicting import device_of, outputs
+from revgrad.evaluation.predicting import outputs
 from revgrad.networks import NETWORKS, build_network
-from revgrad.objectives import OBJECTIVES, LabelLoss, Objective, cross_entropy, squared_error
+from revgrad.objectives import ONE_DOMAIN, OBJECTIVES, LabelLoss, Objective, cross_entropy, squared_error
 from revgrad.preprocessing import Preprocessing
 from revgrad.training.distributed import together
 from revgrad.training.events import Events, Outcome
@@ -50,6 +49,13 @@ class Adapted:
         """The network's output for every input, (n, …), in evaluation mode."""
         model = self.model
         return outputs(model, model, inputs)
+
+    def features(self, inputs: Domain) -> Tensor:
+        """The attached layer's output for every input, flattened to (n, features)."""
+        model, pieces = self.model, cut(self.network, self.layer)
+        return outputs(
+            lambda raw: pieces.features(self.preprocessing(raw)).flatten(1), model, inputs
+        )
 
     def predict(self, inputs: Domain) -> np.ndarray:
         """The most likely class of every input, (n,)."""
@@ -87,8 +93,8 @@ def adapt(
     """Train `network` on the labelled `source` so that it works on the unlabelled `target`.
 
     layer             where the domain classifier is attached (`revgrad.layers` lists what can be)
-    method            "adversarial" (the paper's), "source-only", "two-losses", "mean-matching",
-                      or an objective
+    method            "adversarial" (the paper's), "two-losses", "mean-matching", an objective; or
+                      the bounds "source-only" and "train-on-target" (with the target's labels)
     settings          a `Settings`; any of its fields can also be given by name (steps=…, seed=…)
     label_loss        cross-entropy for class labels, squared error for float labels, by default
     hidden            widths of the domain classifier's hidden layers; or give `domain_classifier`
@@ -100,6 +106,10 @@ def adapt(
     run               a directory for metrics and checkpoints; the same call resumes it
     """
     chosen = replace(Settings() if settings is None else settings, **changes)
+    if method == "train-on-target":
+        if target is None or not target.labelled_count:
+            raise InputError("train-on-target needs a target with labels")
+        source, target = target, None
     if isinstance(held_out, Domain):
         training, evaluated = source, held_out
     else:
@@ -111,8 +121,8 @@ def adapt(
         None if domain is None else next(matched) for domain in roles
     )  # type: ignore[assignment]
     objective = _objective(method, label_loss, source)
-    used = None if method == "source-only" else unlabelled
-    if used is None and method != "source-only" and not callable(method):
+    used = None if method in ONE_DOMAIN else unlabelled
+    if used is None and isinstance(method, str) and method not in ONE_DOMAIN:
         raise InputError(f"method '{method}' needs a target; without one, take 'source-only'")
     with together(chosen.device):
         adapter = _adapter(

@@ -147,10 +147,15 @@ class MeanMatching:
 #: Objectives by the method's name: what `revgrad train --method` takes.
 OBJECTIVES: dict[str, Callable[[LabelLoss], Objective]] = {
     "source-only": lambda loss: Supervised(loss),
+    "train-on-target": lambda loss: Supervised(loss),
     "adversarial": lambda loss: Adversarial(loss),
     "two-losses": lambda loss: TwoLosses("swapped", loss),
     "mean-matching": lambda loss: MeanMatching(loss),
 }
+
+
+#: Methods that train on one domain: the lower and the upper bound of Table 1.
+ONE_DOMAIN = frozenset({"source-only", "train-on-target"})
 
 
 def domain_loss(logits: Tensor, domains: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from revgrad.adapter import DomainAdapter
 from revgrad.domains.domain import Domain
-from revgrad.errors import CheckpointError, InputError, NonFiniteLossError
+from revgrad.errors import InputError, NonFiniteLossError
 from revgrad.evaluation.accuracy import Evaluation, check_classes, evaluate
 from revgrad.evaluation.predicting import outputs
 from revgrad.objectives import Adversarial, Losses, Objective, cross_entropy, domain_decisions
@@ -34,6 +34,7 @@ from revgrad.training.distributed import choose_device, distribute
 from revgrad.training.events import EvaluationRecord, Events, Outcome, TrainingRecord
 from revgrad.training.memory import keep_large_buffers
 from revgrad.training.randomness import derive, seed_torch, undisturbed
+from revgrad.training.restoring import fill
 from revgrad.training.runs import Run, RunConfig, this_command
 from revgrad.training.settings import Settings
 from revgrad.training.step import Step
@@ -307,7 +308,7 @@ class Trainer:
             self.run.cut_back(checkpoint.step if checkpoint else 0)
         if checkpoint is None:
             return 0
-        load_into(self.adapter, tensors_under(checkpoint.tensors, "adapter"))
+        fill(self.adapter, tensors_under(checkpoint.tensors, "adapter"))
         restore_optimiser(
             self.optimiser, tensors_under(checkpoint.tensors, "optimiser"), checkpoint.optimiser
         )
@@ -405,15 +406,6 @@ class Trainer:
                     "but not identical with, an uninterrupted run",
                     *(name, then, now),
                 )
-
-
-def load_into(adapter: DomainAdapter, tensors: dict[str, Tensor]) -> None:
-    """Copy saved tensors into the adapter; they must fit."""
-    try:
-        adapter.load_state_dict(tensors)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())[:300]
-        raise CheckpointError(f"the checkpoint does not fit this network: {reason}") from error
 
 
 def _check_domains(domains: list[Domain]) -> None:

@@ -1,0 +1,49 @@
+"""A finished run as a result record: the small json that tables are made from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from revgrad.files import write_json
+
+if TYPE_CHECKING:
+    from revgrad.adapting import Adapted
+
+RESULT = "result.json"
+
+
+def result_record(run: Path, adapted: Adapted) -> dict[str, Any]:
+    """The record of a finished run; also written into its folder."""
+    from revgrad.training import Run
+
+    config = Run(run).config
+    outcome = adapted.outcome
+    assert outcome is not None
+    last = outcome.last
+    options = config.options
+    record = {
+        "cell": f"{options['source']}->{options['target'] or options['test'] or '-'}",
+        "method": config.method,
+        "seed": config.settings["seed"],
+        "steps": outcome.steps,
+        "budget": f"{outcome.steps} steps",
+        "source_accuracy": None if last is None else last.source_accuracy,
+        "target_accuracy": None if last is None else last.target_accuracy,
+        "settings": {
+            **config.settings,
+            "network": config.network,
+            "layer": config.layer,
+            "domain_hidden": config.domain_hidden,
+            **{key: options[key] for key in ("size", "per_image", "test")},
+            **{key: config.machine[key] for key in ("threads", "processes")},
+        },
+        "command": config.command,
+        "torch": config.machine["torch"],
+        "seconds": outcome.seconds,
+    }
+    write_json(run / RESULT, record)
+    return record
+
+
+
