@@ -95,10 +95,7 @@ class DomainAdapter(nn.Module):
 
     def predict(self, inputs: Inputs) -> Any:
         """The network's output for raw inputs: what is shipped."""
-        prepared = self.preprocessing(inputs)
-        if isinstance(prepared, dict):
-            return self.network(**prepared)
-        return self.network(*prepared) if isinstance(prepared, tuple) else self.network(prepared)
+        return _call(self.network, self.preprocessing(inputs))
 
     def _separate_passes(self, inputs: Inputs, batch: Batch) -> Outputs:
         features, predictions = [], []
@@ -114,7 +111,7 @@ class DomainAdapter(nn.Module):
             elif self.batch_norm == "target" and self._norms_behind:
                 # BatchNorm layers of the label predictor get the target's statistics too
                 extracted, predicted = self.cut.forward(own, slice(0, row_count(own)))
-                predicted = None if wanted is None else predicted[wanted]
+                predicted = None if wanted is None or predicted is None else predicted[wanted]
             else:
                 extracted, predicted = self.cut.forward(own, wanted)
             features.append(extracted)
@@ -124,13 +121,15 @@ class DomainAdapter(nn.Module):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DomainAdapter:
         # cut again: parts of the copy must never reach into the original
-        return DomainAdapter(
+        copied = DomainAdapter(
             copy.deepcopy(self.network, memo),
             self.layer,
             copy.deepcopy(self.domain_classifier, memo),
             copy.deepcopy(self.preprocessing, memo),
             batch_norm=self.batch_norm,
-        ).train(self.training)
+        )
+        copied.training = self.training  # the parts have theirs already
+        return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = (self.network, self.layer, self.domain_classifier, self.preprocessing)
@@ -145,8 +144,15 @@ class Shipped(nn.Module):
         self.preprocessing = preprocessing
         self.network = network
 
-    def forward(self, inputs: Tensor) -> Any:
-        return self.network(self.preprocessing(inputs))
+    def forward(self, inputs: Inputs) -> Any:
+        return _call(self.network, self.preprocessing(inputs))
+
+
+def _call(network: nn.Module, inputs: Inputs) -> Any:
+    """The network's output: a tuple's tensors are its arguments, a dict's its keyword arguments."""
+    if isinstance(inputs, dict):
+        return network(**inputs)
+    return network(*inputs) if isinstance(inputs, tuple) else network(inputs)
 
 
 def features_of(
@@ -165,8 +171,15 @@ def features_of(
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
     """Evaluation mode inside; afterwards every submodule is in the mode it was in."""
+    with keeping_modes(module):
+        module.eval()
+        yield
+
+
+@contextmanager
+def keeping_modes(module: nn.Module) -> Iterator[None]:
+    """Afterwards every submodule is in the mode, training or evaluation, that it was in before."""
     modes = [(part, part.training) for part in module.modules()]
-    module.eval()
     try:
         yield
     finally:

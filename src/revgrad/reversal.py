@@ -9,6 +9,12 @@ from torch import Tensor, nn
 
 from revgrad.errors import ExportError
 
+#: Why a network with a reversal in it is not exported.
+NOT_EXPORTED = (
+    "gradient reversal can't be exported (the exported gradient would have the wrong sign): "
+    "export the plain network, adapter.network or `revgrad export`"
+)
+
 
 class _ReverseGradient(torch.autograd.Function):
     """R_λ(x) = x, dR_λ/dx = −λ I.
@@ -34,7 +40,7 @@ class _ReverseGradient(torch.autograd.Function):
             ctx.factor = factor
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         factor = ctx.saved_tensors[0] if ctx.factor is None else ctx.factor
         return gradient * -factor, None
 
@@ -45,16 +51,13 @@ def reverse_gradient(x: Tensor, factor: float | Tensor = 1.0) -> Tensor:
     `factor` is a number, or a tensor of no dimensions (under torch.compile one graph then serves
     every λ). It gets no gradient of its own.
     """
-    if torch.compiler.is_exporting() or torch.jit.is_tracing():
-        raise ExportError(
-            "gradient reversal can't be exported (the exported gradient would have the wrong "
-            "sign): export the plain network, adapter.network or `revgrad export`"
-        )
+    if torch.compiler.is_exporting() or torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
+        raise ExportError(NOT_EXPORTED)
     return _ReverseGradient.apply(x, factor)  # type: ignore[no-any-return,no-untyped-call]
 
 
 class GradientReversal(nn.Module):
-    """`reverse_gradient` as a layer. `factor` is what the caller last set: nothing counts inside."""
+    """`reverse_gradient` as a layer. `factor` is what the caller last set: it counts nothing."""
 
     factor: float | Tensor
 
