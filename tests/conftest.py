@@ -18,3 +18,11 @@ def data_folder() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("real data wanted: set REVGRAD_DATA to a folder that holds it")
     return Path(folder)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Decoded images go to a folder of the test's own, never to the user's cache."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("REVGRAD_CACHE", str(folder))
+    return folder

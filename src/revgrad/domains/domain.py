@@ -243,8 +243,8 @@ class _GreyAsColour:
         return len(self.store)
 
     def take(self, indices: np.ndarray) -> Inputs:
-        def repeat(images: Tensor) -> Tensor:  # keeps channels last, as images are stored
-            return images.permute(0, 2, 3, 1).repeat(1, 1, 1, 3).permute(0, 3, 1, 2)
+        def repeat(images: Tensor) -> Tensor:  # keeps channels last; cat is the fastest way
+            return torch.cat([images.permute(0, 2, 3, 1)] * 3, dim=3).permute(0, 3, 1, 2)
 
         return map_inputs(repeat, self.store.take(indices))
 

@@ -55,6 +55,9 @@ def read_header(path: Path) -> Header:
         with Image.open(path) as image:
             _check_pixels(image.size)
             width, height = image.size
+            if image.format == "TIFF":  # some versions of Pillow have turned this size already
+                tags: Any = image
+                width, height = int(tags.tag_v2[256]), int(tags.tag_v2[257])
             if _orientation(image) in _TURNED:
                 width, height = height, width
             return Header((height, width), image.mode in _GREY_MODES)

@@ -19,6 +19,7 @@ DIGITS = tuple("0123456789")
 
 _IMAGES = 2051  # the idx magic numbers: unsigned bytes of three dimensions, and of one
 _LABELS = 2049
+_PIECE = 1 << 24
 
 
 def mnist(split: str = "train") -> Domain:
@@ -85,7 +86,10 @@ def _read_idx(path: Path, magic: int, shape: tuple[int, ...]) -> np.ndarray:
             if tuple(sides) != shape:
                 raise DataError(f"{path} holds images of {'×'.join(map(str, sides))}, not 28×28")
             wanted = count * int(np.prod(shape, dtype=np.int64))
-            data = file.read(wanted + 1)
+            # In pieces: a header may lie about the count, and a read makes room for all it asks for.
+            data = bytearray()
+            while piece := file.read(min(_PIECE, wanted + 1 - len(data))):
+                data += piece
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise DataError(f"{path} is damaged or cut short: {reason}") from None

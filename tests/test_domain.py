@@ -1,0 +1,350 @@
+"""A Domain: rows, labels and their hiding; and the contract all stores and domains share."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from revgrad.batches import Inputs, tensors_of
+from revgrad.domains import (
+    Domain,
+    digits,
+    digits_m,
+    from_arrays,
+    from_dataset,
+    from_folder,
+    from_npz,
+    match_colours,
+    mnist,
+    mnist_m,
+    open_domain,
+    resized,
+)
+from revgrad.errors import InputError, UnknownNameError
+
+
+def images(n: int = 12, channels: int = 3, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (n, 6, 5, channels), dtype=np.uint8)
+
+
+def labelled(n: int = 12, classes: int = 3) -> Domain:
+    return from_arrays(images(n), np.arange(n) % classes)
+
+
+# -- the contract -----------------------------------------------------------------------------
+
+
+class Items(Dataset[tuple[Tensor, int]]):
+    def __init__(self, n: int = 9) -> None:
+        self.x = torch.arange(n * 4, dtype=torch.float32).reshape(n, 4)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, i: int) -> tuple[Tensor, int]:
+        return self.x[i], i % 2
+
+
+def write_images(folder: Path, n: int = 9) -> Path:
+    for i, image in enumerate(images(n)):
+        where = folder / f"class{i % 3}"
+        where.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(where / f"{i}.png")
+    return folder
+
+
+def write_mnist(folder: Path, n: int = 9, prefix: str = "train") -> None:
+    where = folder / "mnist"
+    where.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(3)
+    pixels = rng.integers(0, 256, (n, 28, 28), dtype=np.uint8)
+    numbers = (np.arange(n) % 10).astype(np.uint8)
+    with gzip.open(where / f"{prefix}-images-idx3-ubyte.gz", "wb") as file:
+        file.write(struct.pack(">4I", 2051, n, 28, 28) + pixels.tobytes())
+    with gzip.open(where / f"{prefix}-labels-idx1-ubyte.gz", "wb") as file:
+        file.write(struct.pack(">2I", 2049, n) + numbers.tobytes())
+
+
+def write_photographs(folder: Path, split: str = "train") -> None:
+    where = folder / "bsds500" / split
+    where.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(4)
+    for i in range(2):
+        pixels = rng.integers(0, 256, (30 + i, 40, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(where / f"{i}.png")
+
+
+def make_npz(path: Path) -> Domain:
+    np.savez(path / "set.npz", images=images(), labels=np.arange(12) % 3)
+    return from_npz(path / "set.npz")
+
+
+def make_mnist(path: Path) -> Domain:
+    write_mnist(path)
+    return mnist("train")
+
+
+def make_mnist_m(path: Path) -> Domain:
+    write_mnist(path)
+    write_photographs(path)
+    return mnist_m("train")
+
+
+def memory_map(path: Path) -> Domain:
+    np.save(path / "x.npy", images())
+    return from_arrays(np.load(path / "x.npy", mmap_mode="r"), np.arange(12))
+
+
+MAKERS: dict[str, Callable[[Path], Domain]] = {
+    "images": lambda path: labelled(),
+    "planar images": lambda path: from_arrays(images().transpose(0, 3, 1, 2)),
+    "floats": lambda path: from_arrays(np.linspace(0, 1, 40).reshape(10, 4), np.linspace(0, 1, 10)),
+    "tokens": lambda path: from_arrays(np.arange(40).reshape(10, 4)),
+    "nested": lambda path: from_arrays(
+        {"a": np.arange(20.0).reshape(10, 2), "b": torch.arange(10)}, np.arange(10) % 2
+    ),
+    "memory map": memory_map,
+    "npz": make_npz,
+    "folder": lambda path: from_folder(write_images(path / "images")),
+    "dataset": lambda path: from_dataset(Items()),
+    "cached dataset": lambda path: from_dataset(Items(), cache=True),
+    "mnist": make_mnist,
+    "mnist-m": make_mnist_m,
+    "digits": lambda path: digits("test"),
+    "digits-m": lambda path: digits_m("test"),
+    "grey as colour": lambda path: from_arrays(images(channels=1)).as_colour(),
+    "subset": lambda path: labelled().subset([3, 1, 7, 0, 2]),
+    "resized": lambda path: resized(labelled(), (4, 8)),
+}
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_contract(maker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What every domain keeps: order, repeats, types, shapes, the same again, one fingerprint."""
+    monkeypatch.setenv("REVGRAD_DATA", str(tmp_path))
+    domain = MAKERS[maker](tmp_path)
+    n = len(domain)
+    assert n >= 5
+    where = np.array([4, 0, 0, n - 1, 2])
+    together = domain.batch(where)
+    alone = [domain.batch([i]) for i in where]
+
+    def parts(inputs: Inputs) -> list[Tensor]:
+        return tensors_of(inputs)
+
+    for k, tensor in enumerate(parts(together.inputs)):
+        assert len(tensor) == len(where)
+        slow = torch.cat([parts(one.inputs)[k] for one in alone])
+        assert tensor.dtype == slow.dtype
+        assert torch.equal(tensor, slow)
+        assert torch.equal(tensor[1], tensor[2])
+        assert not torch.equal(tensor[0], tensor[1])
+        if domain.is_images:
+            assert tensor.shape[1] in (1, 3)
+            assert tensor.is_contiguous(memory_format=torch.channels_last)
+    if domain.labels is None:
+        assert together.labels is None
+    else:
+        assert together.labels is not None
+        assert together.labels.tolist() == [domain.labels[i] for i in where]
+    again = domain.batch(where)
+    for one, other in zip(parts(together.inputs), parts(again.inputs), strict=True):
+        assert torch.equal(one, other)
+        one.zero_()  # a batch is the caller's own: writing to it must not reach the store
+    for one, other in zip(parts(domain.batch(where).inputs), parts(again.inputs), strict=True):
+        assert torch.equal(one, other)
+    assert domain.fingerprint() == domain.fingerprint()
+    assert domain.fingerprint() == MAKERS[maker](tmp_path).fingerprint()
+    assert domain.fingerprint() != domain.subset(np.arange(n)[::-1]).fingerprint()
+    if not isinstance(domain.shape, dict):
+        assert domain.shape == tuple(parts(again.inputs)[0].shape[1:])
+
+
+# -- the domain itself ------------------------------------------------------------------------
+
+
+def test_without_labels_drops_the_values() -> None:
+    domain = labelled().without_labels()
+    assert domain.labels is None
+    assert domain.labelled_count == 0
+    assert domain.batch([0, 1]).labels is None
+    held = [value for value in vars(domain).values() if isinstance(value, np.ndarray)]
+    assert len(held) == 1  # the rows: nothing that could be the labels is left
+    assert held[0] is domain.rows
+
+
+def test_keeping_labels_drops_the_other_values() -> None:
+    domain = from_arrays(images(), np.full(12, 2))  # a hidden 2 would show: hidden labels are 0
+    kept = domain.keeping_labels(5, seed=1)
+    assert kept.labelled_count == 5
+    assert kept.labels is not None
+    assert (kept.labels == np.where(kept.labelled, 2, 0)).all()
+    rows = kept.batch(np.arange(12))
+    assert rows.labelled is not None
+    assert rows.labelled.tolist() == kept.labelled.tolist()
+    assert (kept.labelled == domain.keeping_labels(5, seed=1).labelled).all()
+    assert (kept.labelled != domain.keeping_labels(5, seed=2).labelled).any()
+    assert domain.keeping_labels(0).labels is None
+    assert domain.keeping_labels(12).labelled.all()
+    fewer = kept.keeping_labels(2)
+    assert not (fewer.labelled & ~kept.labelled).any()
+    with pytest.raises(InputError, match="has 5 labels; can't keep 6"):
+        kept.keeping_labels(6)
+
+
+def test_split_parts_are_disjoint_whole_and_repeatable() -> None:
+    domain = labelled(50)
+    rest, held = domain.split(0.2, seed=3)
+    assert (len(rest), len(held)) == (40, 10)
+    assert sorted([*rest.rows, *held.rows]) == list(range(50))
+    assert (held.rows == domain.split(0.2, seed=3)[1].rows).all()
+    assert (held.rows != domain.split(0.2, seed=4)[1].rows).any()
+    assert held.labels is not None
+    assert domain.labels is not None
+    assert (held.labels == domain.labels[held.rows]).all()
+    assert len(domain.split()[1]) == 5  # a tenth unless told
+    one, other = labelled(2).split(0.01)
+    assert len(one) == len(other) == 1
+    for fraction in (0, 1, -0.5):
+        with pytest.raises(InputError, match="between 0 and 1"):
+            domain.split(fraction)
+    with pytest.raises(InputError, match="too few to split"):
+        labelled(1, 1).split()
+
+
+def test_subset_of_subset() -> None:
+    domain = from_arrays(np.arange(20.0).reshape(10, 2), np.arange(10))
+    second = domain.subset([9, 7, 5, 3]).subset([2, 0])
+    assert second.rows.tolist() == [5, 9]
+    batch = second.batch([0, 1, 0])
+    assert batch.labels is not None
+    assert batch.labels.tolist() == [5, 9, 5]
+    assert torch.equal(batch.inputs, torch.tensor([[10.0, 11], [18, 19], [10, 11]]).double())
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "message"),
+    [
+        ([0, 1, 3], ["a", "b", "c"], "label 3 is out of range for 3 classes"),
+        ([0, -1, 1], None, "label -1 is out of range"),
+        ([0, 1], None, "3 inputs but 2 labels"),
+        ([[0], [1], [2]], None, "one number a row"),
+        (["a", "b", "c"], None, "integers or floats"),
+        ([0.5, np.nan, 1], None, "finite"),
+        (7, None, "one a row"),
+        ([[1], [2, 3], [4]], None, "one vector a row"),
+    ],
+)
+def test_bad_labels(labels: object, classes: list[str] | None, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        from_arrays(images(3), labels, classes=classes)
+
+
+def test_minus_one_is_a_fine_regression_target() -> None:
+    domain = from_arrays(images(3), np.array([-1.0, 0.5, 2]))
+    assert not domain.is_classification
+    assert domain.class_count is None
+    assert domain.batch([0]).labels == torch.tensor([-1.0])
+
+
+def test_fingerprint_changes_with_inputs_rows_and_labels() -> None:
+    base = labelled()
+    other_pixels = images()
+    other_pixels[7, 3, 2, 1] ^= 1
+    variants = [
+        base,
+        base.without_labels(),
+        base.keeping_labels(3),
+        base.keeping_labels(3, seed=1),
+        base.subset(range(11)),
+        from_arrays(other_pixels, np.arange(12) % 3),
+        from_arrays(images(), np.arange(12) % 2),
+    ]
+    assert len({domain.fingerprint() for domain in variants}) == len(variants)
+
+
+def test_augmentation_runs_with_a_generator_only() -> None:
+    def add_noise(inputs: Inputs, generator: torch.Generator) -> Inputs:
+        assert isinstance(inputs, Tensor)
+        return inputs + torch.rand(inputs.shape, generator=generator)
+
+    plain = from_arrays(np.ones((4, 3), dtype=np.float32))
+    domain = plain.augmented(add_noise)
+    assert torch.equal(domain.batch([0, 1]).inputs, plain.batch([0, 1]).inputs)
+    one, same = (domain.batch([0, 1], torch.Generator().manual_seed(5)).inputs for _ in range(2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, plain.batch([0, 1]).inputs)
+    raw = domain.batch([0, 1], torch.Generator(), augment=False).inputs
+    assert torch.equal(raw, plain.batch([0, 1]).inputs)
+
+
+# -- domains that meet ------------------------------------------------------------------------
+
+
+def test_grey_and_colour_meet_as_colour(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "revgrad")
+    grey, colour = from_arrays(images(channels=1), name="ink"), from_arrays(images(), name="paint")
+    one, other = match_colours([grey, colour])
+    assert other is colour
+    assert one.shape == (3, 6, 5)
+    before, after = grey.batch([2, 0]).inputs, one.batch([2, 0]).inputs
+    for channel in range(3):
+        assert torch.equal(after[:, channel], before[:, 0])
+    (record,) = caplog.records
+    assert "ink is grey and paint colour" in record.getMessage()
+    caplog.clear()
+    assert match_colours([grey, grey]) == [grey, grey]
+    assert match_colours([colour, colour]) == [colour, colour]
+    assert not caplog.records
+
+
+def test_domains_that_can_not_share_a_batch() -> None:
+    small, large = from_arrays(images(), name="small"), from_arrays(np.zeros((2, 7, 5), np.uint8))
+    with pytest.raises(InputError, match=r"small are 6×5 .* 7×5: a size \(--size, size=\)"):
+        match_colours([small, large])
+    one, other = match_colours([small, resized(large, (6, 5))])
+    assert one.shape == other.shape
+    with pytest.raises(InputError, match="both must be of one kind"):
+        match_colours([small, from_arrays(np.zeros((2, 3, 6, 5), np.float32))])
+    with pytest.raises(InputError, match=r"shape \(4,\) and those of arrays \(5,\)"):
+        match_colours([from_arrays(np.zeros((2, 4))), from_arrays(np.zeros((2, 5)))])
+    empty = from_arrays(np.zeros((0, 6, 5, 3), np.uint8))
+    assert match_colours([small, empty]) == [small, empty]
+
+
+# -- by name or path --------------------------------------------------------------------------
+
+
+def test_open_domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len(open_domain("digits")) == 4000
+    assert len(open_domain("digits:test")) == 1000
+    assert open_domain("digits:test", size=20, corrupt="skip").shape == (1, 20, 20)
+    np.savez("own.npz", x=images())
+    assert open_domain("own.npz").shape == (3, 6, 5)
+    assert open_domain("own.npz", size=8).shape == (3, 8, 8)
+    write_images(tmp_path / "digits")
+    assert open_domain("./digits", size=4, fit="pad").shape == (3, 4, 4)
+    for text, message in {
+        "digit": "no domain 'digit'; did you mean 'digits'?.*image folder or an .npz file would",
+        "minst:test": "did you mean 'mnist'",
+        "./nothing": "no file or folder ./nothing",
+        "nothing.npz": "no file nothing.npz",
+        "digits:trian": "no split of digits 'trian'; did you mean 'train'",
+    }.items():
+        with pytest.raises(InputError, match=message):
+            open_domain(text)
+    with pytest.raises(UnknownNameError):
+        open_domain("digit")
+    (tmp_path / "notes.txt").write_text("x")
+    with pytest.raises(InputError, match="neither a folder of images nor"):
+        open_domain("notes.txt")
