@@ -31,6 +31,16 @@ def torchvision_layout() -> nn.Module:
     return net
 
 
+class Touch:
+    """Unpickled, it makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Path.touch, (self.path,))
+
+
 @pytest.fixture(scope="module")
 def theirs() -> nn.Module:
     torch.manual_seed(0)
@@ -102,9 +112,11 @@ def test_an_npz_that_does_not_fit(ours: AlexNet, theirs: nn.Module, tmp_path: Pa
     np.savez(path, **arrays)
     with pytest.raises(InputError, match="has no 'conv4_weight'"):
         ours.load_convolutions(path)
-    np.savez(path, conv1_weight=np.array([print], dtype=object))
+    trace = tmp_path / "code-was-run"
+    np.savez(path, conv1_weight=np.array([Touch(trace)], dtype=object))
     with pytest.raises(DataError, match=r"not a readable \.npz") as caught:
         ours.load_convolutions(path)
+    assert not trace.exists()
     assert "\n" not in str(caught.value)
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(DataError, match=r"not a readable \.npz"):
