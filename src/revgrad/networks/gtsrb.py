@@ -15,7 +15,7 @@ from revgrad.networks.sizes import Size, map_size, require_positive
 class GTSRBNetwork(nn.Module):
     """(n, channels, size, size) → (n, classes) logits.
 
-    No padding, as in the cited network: 40 → 36 → 18 → 16 → 8 → 4 → 2, every pooling divides
+    Unpadded convolutions: 40 → 36 → 18 → 16 → 8 → 4 → 2, every pooling divides
     evenly, and `pool3` gives (n, 256, 2, 2), 1,024 features. The paper's figure shows ten
     outputs; the task has 43.
     """

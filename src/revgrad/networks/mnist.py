@@ -15,7 +15,7 @@ from revgrad.networks.sizes import Size, map_size, require_positive
 class MNISTNetwork(nn.Module):
     """(n, channels, size, size) → (n, classes) logits.
 
-    No padding, as in LeNet-5: 28 → 24 → 12 → 8 → 4, so `pool2` gives (n, 48, 4, 4), 768 features.
+    Unpadded convolutions: 28 → 24 → 12 → 8 → 4, so `pool2` gives (n, 48, 4, 4), 768 features.
     The ReLU of each convolution comes after its pooling, inside `pool1` and `pool2`.
     """
 
