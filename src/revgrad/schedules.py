@@ -5,6 +5,7 @@ A schedule is a pure function of p and has no state, so that a resumed run needs
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Protocol
@@ -27,6 +28,8 @@ class RampUp:
 
     def __post_init__(self) -> None:
         _finite(self, gamma=self.gamma, height=self.height)
+        if self.gamma < 0:
+            raise InputError(f"RampUp takes gamma ≥ 0, not {self.gamma}")
 
     def __call__(self, progress: float) -> float:
         return self.height * (2.0 / (1.0 + math.exp(-self.gamma * _checked(progress))) - 1.0)
@@ -46,7 +49,7 @@ class Annealed:
             raise InputError(f"Annealed takes alpha ≥ 0, not {self.alpha}")
 
     def __call__(self, progress: float) -> float:
-        return self.initial / (1.0 + self.alpha * _checked(progress)) ** self.beta
+        return self.initial / math.pow(1.0 + self.alpha * _checked(progress), self.beta)
 
 
 @dataclass(frozen=True)
@@ -72,26 +75,35 @@ SCHEDULES: dict[str, type[RampUp] | type[Annealed] | type[Constant]] = {
 
 
 def parse_schedule(text: str) -> Schedule:
-    """A schedule from text: `ramp-up`, `ramp-up:5`, `annealed:0.01,10,0.75`, `constant:1`, `0.1`."""
-    name, _, rest = text.strip().partition(":")
-    try:
-        return Constant(float(name))
-    except ValueError:
-        pass
+    """A schedule from text: `ramp-up`, `ramp-up:5`, `annealed:0.01,10,0.75`, `constant:1`, `1`."""
+    name, colon, rest = (part.strip() for part in text.partition(":"))
+    number = _number(name)
+    if number is not None and not colon:
+        return Constant(number)
     if name not in SCHEDULES:
-        raise unknown("schedule", name, [*SCHEDULES, "a number"])
-    try:
-        return SCHEDULES[name](*(float(part) for part in rest.split(",") if part.strip()))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"schedule '{text}' is not of the form {name}:number,number,…") from error
+        raise unknown("schedule", text, [*SCHEDULES, "a number"])
+    numbers = [_number(part) for part in rest.split(",")] if rest else []
+    fields = dataclasses.fields(SCHEDULES[name])
+    fewest = sum(field.default is dataclasses.MISSING for field in fields)
+    if None in numbers or not fewest <= len(numbers) <= len(fields):
+        form = ",".join(field.name for field in fields)
+        raise InputError(f"schedule '{text}' is not of the form {name}:{form}, each a number")
+    return SCHEDULES[name](*(value for value in numbers if value is not None))
 
 
 def describe_schedule(schedule: Schedule) -> str:
     """The text that `parse_schedule` reads back; for a callable of the user's, its name."""
     for name, kind in SCHEDULES.items():
         if isinstance(schedule, kind):
-            return f"{name}:" + ",".join(f"{v!r}" for v in vars(schedule).values())
+            return f"{name}:" + ",".join(repr(float(v)) for v in vars(schedule).values())
     return getattr(schedule, "__qualname__", repr(schedule))
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def _checked(progress: float) -> float:
