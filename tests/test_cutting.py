@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from revgrad.cutting import Cut, cut, layers
+from revgrad.cutting.tracing import required_arguments
 from revgrad.errors import CutError, UnknownNameError
 
 
@@ -427,6 +428,7 @@ class Sizes(nn.Module):
     def __init__(self, what: str) -> None:
         super().__init__()
         self.what = what
+        self.act = nn.Tanh()
         self.fc1 = nn.Linear(4, 6)
         self.fc2 = nn.Linear(6, 3)
 
@@ -438,6 +440,8 @@ class Sizes(nn.Module):
         elif self.what == "hidden":
             x = torch.relu(x)
             number = x.size(0)
+        elif self.what == "module":
+            number = self.act(x).size(0)
         elif self.what == "width":
             number = x.shape[1] // 4
         elif self.what == "made":
@@ -449,7 +453,7 @@ class Sizes(nn.Module):
         return self.fc2(self.fc1(x)) / number
 
 
-@pytest.mark.parametrize("what", ["shape[0]", "unpacked", "hidden"])
+@pytest.mark.parametrize("what", ["shape[0]", "unpacked", "hidden", "module"])
 def test_the_number_of_rows_is_that_of_the_features(what: str) -> None:
     torch.manual_seed(0)
     network = Sizes(what).double()
@@ -559,6 +563,7 @@ def test_tuple_and_dict_inputs_and_two_heads(tap: bool) -> None:
         _, some = made.forward(inputs, slice(1, 4))
         torch.testing.assert_close(some["aux"], plain["aux"][1:4], rtol=1e-12, atol=1e-12)
     assert made.traced is not tap
+    assert required_arguments(network) == ("a", "b")
 
 
 class Shifted(nn.Module):
@@ -754,6 +759,35 @@ def test_layers_of_an_untraceable_network() -> None:
     assert "cross the cut" in (found["norm"].reason or "")
     assert "no label predictor" in (found["fc2"].reason or "")
     assert found["drop"][2:] == (None, False, "never reached")
+    with pytest.raises(
+        CutError, match="gives 4 rows for 1 chosen"
+    ):  # broadcast, no error of torch's
+        cut(network.eval(), "norm").forward(inputs_for(network, 4), slice(0, 1))
+
+
+def test_layers_runs_in_evaluation_mode() -> None:
+    network = seeded(Mlp).train()
+    found = layers(network, inputs_for(network, 1))  # BatchNorm refuses one row in training
+    assert [layer.name for layer in found if layer.cuttable] == ["fc1", "drop", "norm"]
+    assert network.norm.training
+
+
+def test_tapped_encoder_layer_keeps_its_fast_path() -> None:
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+    network = nn.Sequential(nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), nn.Tanh())
+    network.eval()
+    x = torch.randn(8, 16, 64)
+    made = cut(network, "0.layers.0")
+    assert not made.traced
+    with torch.no_grad():
+        features, out = made.forward(x, slice(0, 8))
+        assert torch.equal(features, network[0].layers[0](x))
+        assert torch.equal(out, network(x))
+    assert not torch.equal(
+        features, network[0].layers[0](x)
+    )  # the slow path differs, so this bites
+    assert "forward" not in vars(network[0].layers[0])
 
 
 def test_layers_agree_with_the_layers_of_an_encoder() -> None:
