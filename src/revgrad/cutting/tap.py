@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -21,7 +19,6 @@ from revgrad.errors import CutError
 
 _ADVICE = "revgrad.layers(network, example) lists the layers that work"
 _SHAPES = re.compile(r"size|shape|dimension|batch|match|element|index|broadcast", re.IGNORECASE)
-_forward_lock = threading.RLock()
 
 
 class _Active(threading.local):
@@ -89,26 +86,26 @@ def run_tapped(
 ) -> tuple[Tensor, Any | None]:
     """(features of all rows, the network's output on the chosen rows; None where no row is)."""
     tap = _Tap(layer, rows, row_count(inputs))
-    output = None
-    with _attached(network.get_submodule(layer), tap):
-        _active.taps.append(tap)
-        try:
-            output = call(network, inputs)
-        except _Stop as stop:
-            if stop.tap is not tap:
-                raise
-            assert tap.features is not None
-            return tap.features, None
-        except (RuntimeError, ValueError, IndexError) as error:
-            if tap.handed is not None and _is_crossing(error, tap.count, len(tap.handed)):
-                raise CutError(
-                    f"behind layer '{layer}' the network failed on {len(tap.handed)} of "
-                    f"{tap.count} rows, most likely as other tensors cross the cut "
-                    f"({str(error).strip().splitlines()[0]}); {_ADVICE}"
-                ) from error
+    handle = network.get_submodule(layer).register_forward_hook(tap)
+    _active.taps.append(tap)
+    try:
+        output = call(network, inputs)
+    except _Stop as stop:
+        if stop.tap is not tap:
             raise
-        finally:
-            _active.taps.pop()
+        assert tap.features is not None
+        return tap.features, None
+    except (RuntimeError, ValueError, IndexError) as error:
+        if tap.handed is not None and _is_crossing(error, tap.count, len(tap.handed)):
+            raise CutError(
+                f"behind layer '{layer}' the network failed on {len(tap.handed)} of "
+                f"{tap.count} rows, most likely as other tensors cross the cut "
+                f"({str(error).strip().splitlines()[0]}); {_ADVICE}"
+            ) from error
+        raise
+    finally:
+        _active.taps.pop()
+        handle.remove()
     if tap.features is None or tap.handed is None:
         raise CutError(f"layer '{layer}' is never reached; {_ADVICE}")
     if output is tap.handed:
@@ -144,32 +141,3 @@ def _check_rows(output: Any, tap: _Tap) -> None:
                 f"behind layer '{tap.layer}' the network gives {value.shape[0]} rows for {chosen} "
                 f"chosen ones: other tensors cross the cut; {_ADVICE}"
             )
-
-
-@contextmanager
-def _attached(module: nn.Module, hook: Callable[..., Tensor | None]) -> Iterator[None]:
-    if not isinstance(module, nn.TransformerEncoderLayer):
-        handle = module.register_forward_hook(hook)
-        try:
-            yield
-        finally:
-            handle.remove()
-        return
-    # An encoder layer with a hook leaves its fast path in evaluation, and its last digits change.
-    with _forward_lock:
-        own = vars(module).get("forward")
-        forward = module.forward
-
-        def tapped(*args: Any, **kwargs: Any) -> Any:
-            output = forward(*args, **kwargs)
-            handed = hook(module, args, output)
-            return output if handed is None else handed
-
-        vars(module)["forward"] = tapped
-        try:
-            yield
-        finally:
-            if own is None:
-                del vars(module)["forward"]
-            else:
-                vars(module)["forward"] = own
