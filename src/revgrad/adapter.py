@@ -56,6 +56,9 @@ class DomainAdapter(nn.Module):
         self.preprocessing = Preprocessing.identity() if preprocessing is None else preprocessing
         self.network = network
         self.domain_classifier = domain_classifier
+        parameter = next(network.parameters(), None)
+        if parameter is not None:
+            self.preprocessing.to(parameter.device, parameter.dtype)
         self.layer = layer
         self.batch_norm = batch_norm
         self.cut = cut(network, layer)
@@ -79,10 +82,10 @@ class DomainAdapter(nn.Module):
         prepare = Preprocessing.identity() if preprocessing is None else preprocessing
         width = features_of(network, layer, prepare, example).flatten(1).shape[1]
         parameter = next(network.parameters(), None)
-        classifier = DomainClassifier(width, hidden=hidden, domains=domains, seed=seed)
+        with torch.random.fork_rng(devices=[]):  # layers draw weights before they get ours
+            classifier = DomainClassifier(width, hidden=hidden, domains=domains, seed=seed)
         if parameter is not None:
             classifier.to(parameter.device, parameter.dtype)
-            prepare.to(parameter.device, parameter.dtype)
         return DomainAdapter(network, layer, classifier, prepare, batch_norm=batch_norm)
 
     def forward(self, batch: Batch) -> Outputs:

@@ -145,7 +145,9 @@ class Batch:
         else:
             labels = torch.cat(
                 [
-                    known.new_zeros((size, *known.shape[1:])) if part.labels is None else part.labels
+                    known.new_zeros((size, *known.shape[1:]))
+                    if part.labels is None
+                    else part.labels
                     for part, size in zip(parts, sizes, strict=True)
                 ]
             )

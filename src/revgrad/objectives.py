@@ -38,9 +38,7 @@ class Losses(NamedTuple):
 class Objective(Protocol):
     """Anything that turns a batch into losses."""
 
-    def __call__(
-        self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor
-    ) -> Losses: ...
+    def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses: ...
 
 
 def cross_entropy(predictions: Tensor, labels: Tensor) -> Tensor:
@@ -50,6 +48,11 @@ def cross_entropy(predictions: Tensor, labels: Tensor) -> Tensor:
 
 def squared_error(predictions: Tensor, labels: Tensor) -> Tensor:
     """Squared error per row, for regression."""
+    if predictions.numel() != labels.numel():
+        raise InputError(
+            f"the network's output has shape {tuple(predictions.shape)}, the labels "
+            f"{tuple(labels.shape)}: the squared error needs one output per number of a label"
+        )
     return (predictions.reshape(labels.shape) - labels).square()
 
 
@@ -61,7 +64,8 @@ class Supervised:
 
     def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:
         if not batch.labelled_count:
-            nothing = next(adapter.network.parameters()).sum() * 0.0
+            trained = (p for p in adapter.network.parameters() if p.requires_grad)
+            nothing = next(trained).sum() * 0.0
             return Losses(nothing, None, None, None)
         inputs = batch.inputs
         if batch.prefix != len(batch.domains):
@@ -161,9 +165,7 @@ ONE_DOMAIN = frozenset({"source-only", "train-on-target"})
 def domain_loss(logits: Tensor, domains: Tensor) -> Tensor:
     """Sum over rows of the binomial cross-entropy of one logit (n,), or of k logits (n, k)."""
     if logits.ndim == 1:
-        return F.binary_cross_entropy_with_logits(
-            logits, domains.to(logits.dtype), reduction="sum"
-        )
+        return F.binary_cross_entropy_with_logits(logits, domains.to(logits.dtype), reduction="sum")
     return F.cross_entropy(logits, domains, reduction="sum")
 
 

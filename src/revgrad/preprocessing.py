@@ -17,10 +17,11 @@ from revgrad.errors import InputError
 
 #: Samples of each domain from which `fit` computes the mean and the scale.
 SAMPLE = 10_000
+BLOCK = 256
 
 
 class Preprocessing(nn.Module):
-    """(x − mean) / scale, in the network's floating-point type; or per image (x − its mean) / its sd.
+    """(x − mean) / scale, in the network's floating-point type; or per image by its own mean, sd.
 
     mean, scale   numbers, or tensors that broadcast over one input, e.g. (channels, 1, 1)
     per_image     standardise each input by its own mean and standard deviation instead
@@ -88,17 +89,24 @@ class Preprocessing(nn.Module):
         """
         if not all(domain.is_images for domain in domains):
             return Preprocessing.identity()
-        samples = []
-        for domain in domains:
-            count = min(len(domain), SAMPLE)
-            rows = np.linspace(0, len(domain) - 1, count).astype(np.int64)
-            images = domain.batch(rows, augment=False).inputs
-            assert isinstance(images, Tensor)
-            samples.append(images.double())
-        mean = torch.stack([s.mean(dim=(0, 2, 3)) for s in samples]).mean(0)
-        square = torch.stack([(s - mean[:, None, None]).square().mean() for s in samples]).mean()
-        scale = float(square.sqrt()) or 1.0
+        first, second = zip(*(_moments(domain) for domain in domains), strict=True)
+        mean, square = torch.stack(first).mean(0), torch.stack(second).mean(0)
+        scale = float((square - mean.square()).mean().clamp(min=0).sqrt()) or 1.0
         return Preprocessing(mean.float()[:, None, None], scale, per_image=per_image)
+
+
+def _moments(domain: Domain) -> tuple[Tensor, Tensor]:
+    """Means of x and of x² per channel; a block at a time, for large images."""
+    rows = np.linspace(0, len(domain) - 1, min(len(domain), SAMPLE)).astype(np.int64)
+    sums = []
+    for start in range(0, len(rows), BLOCK):
+        images = domain.batch(rows[start : start + BLOCK], augment=False).inputs
+        assert isinstance(images, Tensor)
+        area = images.shape[2] * images.shape[3]
+        values = images.double()
+        sums.append(torch.stack([values.sum((0, 2, 3)), values.square().sum((0, 2, 3))]))
+    first, second = torch.stack(sums).sum(0) / (len(rows) * area)
+    return first, second
 
 
 def _all(values: Tensor, number: float) -> bool:

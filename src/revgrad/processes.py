@@ -21,7 +21,7 @@ def rank() -> int:
 
 def sum_over_processes(x: Tensor) -> Tensor:
     """The sum of every process's `x`; gradients flow back to each process's own `x`."""
-    return _Sum.apply(x) if _together() else x  # type: ignore[no-any-return,no-untyped-call]
+    return _Sum.apply(x) if _together() else x  # type: ignore[no-untyped-call]
 
 
 def any_process(flag: bool, device: torch.device) -> bool:
@@ -45,7 +45,7 @@ class _Sum(torch.autograd.Function):
         return total
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
         total = gradient.contiguous().clone()
         torch.distributed.all_reduce(total)
         return total

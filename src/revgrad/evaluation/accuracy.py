@@ -32,7 +32,8 @@ class Evaluation:
         if self.confusion is None:
             return None
         with np.errstate(invalid="ignore"):
-            return np.diag(self.confusion) / self.confusion.sum(1)
+            shares: np.ndarray = np.diag(self.confusion) / self.confusion.sum(1)
+        return shares
 
 
 def evaluate(

@@ -35,7 +35,7 @@ def chunks(domain: Domain, device: torch.device, rows: int = ROWS) -> Iterator[I
 def outputs(
     function: Callable[[Inputs], Any], module: nn.Module, domain: Domain, rows: int = ROWS
 ) -> Tensor:
-    """`function` of every input of `domain`, stacked on the CPU, with `module` in evaluation mode."""
+    """`function` of every input of `domain`, stacked on the CPU, `module` in evaluation mode."""
     with evaluating(module):
         parts = [function(inputs).cpu() for inputs in chunks(domain, device_of(module), rows)]
     return torch.cat(parts)

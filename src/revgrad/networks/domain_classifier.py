@@ -34,6 +34,7 @@ class DomainClassifier(nn.Module):
         if domains < 2:
             raise InputError(f"a domain classifier tells at least 2 domains apart, got {domains}")
         self.features = features
+        self.hidden = tuple(hidden)
         self.domains = domains
         widths = [features, *hidden]
         for number, (width, units) in enumerate(zip(widths, hidden, strict=False), start=1):

@@ -16,18 +16,20 @@ class WeightAverage:
     def __init__(self, network: nn.Module, decay: float) -> None:
         self.network = network
         self.decay = decay
-        self.names = [name for name, _ in network.named_parameters()]
-        self.weights = [value.detach().clone() for value in network.parameters()]
+        # weights that two layers share under both their names, as in the network's state_dict
+        named = dict(network.named_parameters(remove_duplicate=False))
+        self.names = list(named)
+        self.weights = [value.detach().clone() for value in named.values()]
 
     @torch.no_grad()
     def update(self, step: int) -> None:
         decay = min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(self.weights, list(self.network.parameters()), 1 - decay)
+        torch._foreach_lerp_(self.weights, _parameters(self.network), 1 - decay)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
         """The network holds the average inside, and its own weights again afterwards."""
-        own = [value.detach().clone() for value in self.network.parameters()]
+        own = [value.detach().clone() for value in _parameters(self.network)]
         self.hand_over()
         try:
             yield
@@ -42,7 +44,11 @@ class WeightAverage:
         return dict(zip(self.names, self.weights, strict=True))
 
 
+def _parameters(network: nn.Module) -> list[Tensor]:
+    return [value for _, value in network.named_parameters(remove_duplicate=False)]
+
+
 @torch.no_grad()
 def _copy(values: list[Tensor], network: nn.Module) -> None:
-    for parameter, value in zip(network.parameters(), values, strict=True):
+    for parameter, value in zip(_parameters(network), values, strict=True):
         parameter.copy_(value)

@@ -1,14 +1,15 @@
 """Checkpoints: tensors in safetensors, the rest in json, committed by one rename.
 
-`checkpoint.json` names the tensor file and its SHA-256. It is replaced only when the tensor file is
-safely on disk, so what it names is always whole. Loading reads numbers and text; it runs no code.
+`checkpoint.json` names the tensor file and its SHA-256, and has a SHA-256 of its own. It is
+replaced only when the tensor file is safely on disk, so what it names is always whole. Loading
+reads numbers and text; it runs no code.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,11 @@ class _Index:
     file: str
     sha256: str
     optimiser: dict[str, Any]
+    seal: str = ""  # SHA-256 of the fields above: a flipped bit in a number is noticed too
+
+    def sealed(self) -> _Index:
+        values = asdict(self) | {"seal": ""}
+        return replace(self, seal=sha256(json.dumps(values, sort_keys=True).encode()))
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
@@ -50,10 +56,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     digest = sha256(data)
     name = f"checkpoint-{checkpoint.step:08d}-{digest[:8]}.safetensors"
     write_atomically(folder / name, data)
-    index = _Index(
-        FORMAT, checkpoint.step, checkpoint.seconds, name, digest, checkpoint.optimiser
-    )
-    write_json(folder / INDEX, asdict(index))
+    index = _Index(FORMAT, checkpoint.step, checkpoint.seconds, name, digest, checkpoint.optimiser)
+    write_json(folder / INDEX, asdict(index.sealed()))
     for old in folder.glob("checkpoint-*.safetensors"):
         if old.name != name:
             with contextlib.suppress(OSError):
@@ -62,11 +66,12 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
     """The last committed checkpoint; None where there is none yet."""
+    from safetensors import SafetensorError
     from safetensors.torch import load
 
     path = folder / INDEX
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
@@ -79,16 +84,28 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
         raise CheckpointError(f"{path} is not a checkpoint's index: {error}") from error
     if index.format != FORMAT:
         raise CheckpointError(f"{path} has format {index.format}; this version reads {FORMAT}")
+    if index.seal != index.sealed().seal:
+        raise CheckpointError(_altered(path))
     try:
         data = (folder / index.file).read_bytes()
     except OSError as error:
         raise CheckpointError(f"{folder / index.file} can't be read: {error.strerror}") from error
     if sha256(data) != index.sha256:
+        raise CheckpointError(_altered(folder / index.file))
+    try:
+        tensors = load(data)
+    except SafetensorError as error:
         raise CheckpointError(
-            f"{folder / index.file} was altered since it was written (SHA-256 differs): "
-            "restore it from a copy, or start the run again in another folder"
-        )
-    return Checkpoint(index.step, index.seconds, load(data), index.optimiser)
+            f"{folder / index.file} is not a safetensors file: {error}"
+        ) from error
+    return Checkpoint(index.step, index.seconds, tensors, index.optimiser)
+
+
+def _altered(path: Path) -> str:
+    return (
+        f"{path} was altered since it was written (SHA-256 differs): restore it from a copy, "
+        "or start the run again in another folder"
+    )
 
 
 def optimiser_state(optimiser: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -126,25 +143,33 @@ def restore_optimiser(
         if int(index) >= len(parameters):
             raise CheckpointError(f"the checkpoint's optimiser knows {key}; this one does not")
         parameter = parameters[int(index)]
-        if value.shape == parameter.shape:
+        if _lies_like(parameter, name, value):
             value = torch.empty_like(parameter, requires_grad=False, dtype=value.dtype).copy_(value)
         saved.setdefault(int(index), {})[name] = value
     groups = []
+    if len(current["param_groups"]) != len(rest["groups"]):
+        raise CheckpointError("the checkpoint's optimiser has another number of parameter groups")
     for now, then in zip(current["param_groups"], rest["groups"], strict=True):
         restored = {k: _like(now.get(k), v) for k, v in then.items() if k != "params"}
         groups.append({**now, **restored})
     optimiser.load_state_dict({"state": saved, "param_groups": groups})
     # load_state_dict may change the memory order of what it copies: put ours in
-    for index, values in saved.items():
+    for number, values in saved.items():
+        parameter = parameters[number]
         for name, value in values.items():
-            if isinstance(value, Tensor) and value.shape == parameters[index].shape:
-                optimiser.state[parameters[index]][name] = value
+            if isinstance(value, Tensor) and _lies_like(parameter, name, value):
+                optimiser.state[parameter][name] = value
 
 
 def tensors_under(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
     """The tensors whose names begin with `name.`, without that beginning."""
     prefix = f"{name}."
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def _lies_like(parameter: Tensor, name: str, value: Tensor) -> bool:
+    """Whether a state tensor has one number per weight (Adam's step counter never has)."""
+    return name != "step" and value.shape == parameter.shape
 
 
 def _plain(value: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ def weight_matrices(module: nn.Module) -> list[Tensor]:
 
 @torch.no_grad()
 def limit_norms(weights: list[Tensor], limit: float) -> None:
-    """Scale down the incoming weights of every unit (row of `weight`) whose l2 norm exceeds `limit`."""
+    """Scale down the weights into every unit (row of a weight) whose l2 norm exceeds `limit`."""
     for weight in weights:
         axes = tuple(range(1, weight.ndim))
         norms = torch.linalg.vector_norm(weight, dim=axes, keepdim=True)

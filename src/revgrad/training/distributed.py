@@ -35,7 +35,7 @@ def choose_device(wanted: str) -> torch.device:
         raise InputError(
             f"device '{wanted}' can't be used here ({reason}); 'auto' or 'cpu' would do"
         ) from error
-    if device.type == "cuda" and device.index is None:
+    if wanted == "cuda":
         return torch.device("cuda", local % torch.cuda.device_count())
     return device
 

@@ -28,7 +28,7 @@ class TrainingRecord:
 
 @dataclass(frozen=True)
 class EvaluationRecord:
-    """Accuracy (regression: loss) on held-out source and, where given, labelled target test data."""
+    """Accuracy (regression: loss) on held-out source and, where given, labelled target test."""
 
     step: int
     source_accuracy: float | None

@@ -47,8 +47,13 @@ class ProgressBar(Events):
 
     def on_start(self, trainer: Trainer, step: int) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-        from rich.progress import TimeRemainingColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
 
         self.console = Console(stderr=True)
         self.began, self.first = time.monotonic(), step

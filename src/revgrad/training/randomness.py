@@ -28,7 +28,7 @@ def seed_torch(seed: int, device: torch.device) -> None:
 
 
 def seed_python(seed: int) -> None:
-    """Seed `random` and numpy's global generator too, for code of the user's that draws from them."""
+    """Seed `random` and numpy's global generator too, for the user's code that draws from them."""
     random.seed(seed)
     np.random.seed(seed & 0xFFFFFFFF)
 

@@ -24,7 +24,7 @@ CONFIG, METRICS, LOCK = "config.json", "metrics.jsonl", "lock"
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What a run is: enough to resume it, to refuse another one in its place, to read its weights."""
+    """What a run is: enough to resume it, to refuse another in its place, to read its weights."""
 
     method: str
     network: str  # a registered name, module:function, or the class of the user's own
@@ -39,6 +39,7 @@ class RunConfig:
     options: dict[str, Any] = field(default_factory=dict)  # how the domains were opened
     command: str = ""
     version: str = ""
+    preprocessing: str = ""
     format: int = 1
 
     def identity(self) -> dict[str, Any]:
@@ -49,6 +50,7 @@ class RunConfig:
             "layer": self.layer,
             "input shape": self.input_shape,
             "domain classifier": self.domain_hidden,
+            "preprocessing": self.preprocessing,
         }
         values |= {key: value for key, value in self.settings.items() if key not in DISPLAY}
         for role, facts in self.domains.items():
@@ -67,7 +69,7 @@ class Run:
     def config(self) -> RunConfig:
         path = self.folder / CONFIG
         try:
-            return RunConfig(**json.loads(path.read_text()))
+            return RunConfig(**json.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise RunError(f"{self.folder} is not a run: it has no {CONFIG}") from None
         except (OSError, TypeError, ValueError) as error:
@@ -155,7 +157,9 @@ class Run:
                 "progress that λ and μ follow at every step, so it can't be continued. To start "
                 f"a new run from its weights: {_from_weights(command, self.folder)}"
             )
-        shown = "; ".join(f"{key}: {old.get(key)} there, {new.get(key)} now" for key in differing[:4])
+        shown = "; ".join(
+            f"{key}: {old.get(key)} there, {new.get(key)} now" for key in differing[:4]
+        )
         more = f" and {len(differing) - 4} more" if len(differing) > 4 else ""
         raise RunError(
             f"{self.folder} is a run of another configuration ({shown}{more}): "

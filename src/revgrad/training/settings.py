@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,9 +32,7 @@ def _sgd(groups: list[dict[str, Any]], settings: Settings) -> torch.optim.Optimi
 #: Optimisers by the name that `--optimiser` takes.
 OPTIMISERS: dict[str, OptimiserFactory] = {
     "sgd": _sgd,
-    "adam": lambda groups, s: torch.optim.Adam(
-        groups, lr=s.rate(0.0), weight_decay=s.weight_decay
-    ),
+    "adam": lambda groups, s: torch.optim.Adam(groups, lr=s.rate(0.0), weight_decay=s.weight_decay),
     "adamw": lambda groups, s: torch.optim.AdamW(
         groups, lr=s.rate(0.0), weight_decay=s.weight_decay
     ),
@@ -55,7 +54,7 @@ class Settings:
     batch_norm       what BatchNorm sees: joint, separate or target (see DomainAdapter)
     average          decay of a moving average of the weights, which is then what is evaluated and
                      handed back; None: the weights themselves
-    seed             decides batches, dropout, augmentation (and initial weights, where we make them)
+    seed             decides batches, dropout, augmentation (and initial weights where we make them)
     channels_last    memory order of image tensors: same numbers to rounding, faster on CPU and CUDA
     device           "auto" (cuda, mps, cpu in that order), or a torch device
     evaluate_every, log_every, checkpoint_every
@@ -140,8 +139,15 @@ class Settings:
                 value = describe_schedule(value)
             elif callable(value):
                 value = getattr(value, "__qualname__", repr(value))
+            if isinstance(value, str):
+                value = without_addresses(value)
             values[item.name] = value
         return values
+
+
+def without_addresses(text: str) -> str:
+    """A `repr` in one line, without memory addresses, which differ from process to process."""
+    return " ".join(re.sub(r" at 0x[0-9a-fA-F]+", "", text).split())
 
 
 #: Settings that may differ when a run is resumed: they do not change what it computes.

@@ -14,7 +14,7 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 
-from revgrad.adapter import DomainAdapter
+from revgrad.adapter import DomainAdapter, keeping_modes
 from revgrad.domains.domain import Domain
 from revgrad.errors import InputError, NonFiniteLossError
 from revgrad.evaluation.accuracy import Evaluation, check_classes, evaluate
@@ -36,7 +36,7 @@ from revgrad.training.memory import keep_large_buffers
 from revgrad.training.randomness import derive, seed_torch, undisturbed
 from revgrad.training.restoring import fill
 from revgrad.training.runs import Run, RunConfig, this_command
-from revgrad.training.settings import Settings
+from revgrad.training.settings import Settings, without_addresses
 from revgrad.training.step import Step
 from revgrad.training.stopping import Interrupted, StopRequest, stop_request
 from revgrad.version import __version__
@@ -95,10 +95,11 @@ class Trainer:
         self._check_outputs(domains)
         self.config = self._describe(network_name, method, options or {})
         self.optimiser = self.settings.make_optimiser(self._groups())
+        self.step = distribute(Step(adapter, self.objective))
+        # of rank 0's weights, which `distribute` has given to all processes
         self.average: WeightAverage | None = None
         if self.settings.average is not None:
             self.average = WeightAverage(adapter.network, self.settings.average)
-        self.step = distribute(Step(adapter, self.objective))
         self._limited = weight_matrices(adapter)
         self._window: list[tuple[Losses, Tensor]] = []
         self._seconds_before = 0.0
@@ -142,7 +143,8 @@ class Trainer:
             limit_norms(self._limited, settings.max_norm)
         if self.average is not None:
             self.average.update(step)
-        self._window.append((losses, batch.domains))
+        # detached: a kept graph would keep its step's memory
+        self._window.append((losses._replace(total=losses.total.detach()), batch.domains))
         return factor, rate
 
     def evaluate(self, domain: Domain) -> Evaluation:
@@ -228,9 +230,10 @@ class Trainer:
 
     @contextmanager
     def _prepared(self) -> Iterator[StopRequest]:
-        """Training mode, raised memory thresholds, the run's lock; everything put back at the end."""
+        """Training mode, raised memory thresholds, the run's lock; all put back at the end."""
         with ExitStack() as stack:
-            stack.callback(self.adapter.train, self.adapter.training)
+            stack.enter_context(keeping_modes(self.adapter))
+            stack.callback(self._plain_memory)
             self.adapter.train()
             if self.device.type == "cpu":
                 keep_large_buffers()
@@ -274,18 +277,25 @@ class Trainer:
             for name, value in (("L_y", losses.label), ("L_d", losses.domain))
             if value is not None
         )
+        raise self._not_finite(f"the loss is not finite at step {step} ({shown})")
+
+    def _not_finite(self, what: str) -> NonFiniteLossError:
         kept = ""
         if self.run is not None:
             saved = self.run.checkpoint()
             kept = f"; the checkpoint of step {saved.step} is kept" if saved else ""
-        raise NonFiniteLossError(
-            f"the loss is not finite at step {step} ({shown}){kept}. A smaller rate, "
-            "a limit on gradients (clip) or on weights (max_norm) would do"
+        return NonFiniteLossError(
+            f"{what}{kept}. A smaller rate, a limit on gradients (clip) or on weights (max_norm) "
+            "would do"
         )
 
     def _save(self, step: int) -> None:
         if self.run is None:
             return
+        # a finite loss can have a gradient that is not: such weights must not replace good ones
+        finite = all(bool(value.isfinite().all()) for value in self.adapter.parameters())
+        if any_process(not finite, self.device):
+            raise self._not_finite(f"the weights are not finite after {step} steps")
         if rank() == 0:
             tensors = {f"adapter.{k}": v for k, v in self.adapter.state_dict().items()}
             state, rest = optimiser_state(self.optimiser)
@@ -325,10 +335,14 @@ class Trainer:
         outcome = Outcome(self.settings.steps, self._last, self._seconds())
         if self.average is not None:
             self.average.hand_over()
-        if self.channels_last:  # the network goes back as it came
-            self.adapter.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+        self._plain_memory()
         self._tell("on_end", outcome)
         return outcome
+
+    def _plain_memory(self) -> None:
+        """The network goes back as it came, also when training was interrupted."""
+        if self.channels_last:
+            self.adapter.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
 
     # -- what is trained, and what is written about it ----------------------------------------
 
@@ -367,7 +381,7 @@ class Trainer:
                 roles[role] = domain
         kept = self.run is not None
         return RunConfig(
-            method=method or repr(self.objective),
+            method=method or without_addresses(repr(self.objective)),
             network=network_name or type(self.adapter.network).__qualname__,
             layer=self.adapter.layer,
             settings=self.settings.describe(),
@@ -395,6 +409,7 @@ class Trainer:
             options=options,
             command=this_command(),
             version=__version__,
+            preprocessing=without_addresses(repr(self.adapter.preprocessing)),
         )
 
     def _warn_of_another_machine(self, before: RunConfig) -> None:
@@ -414,7 +429,9 @@ def _check_domains(domains: list[Domain]) -> None:
         if not len(domain):
             raise InputError(f"{domain.name} is empty")
     if not source.labelled_count:
-        raise InputError(f"the source, {source.name}, has no labels: there is nothing to learn from")
+        raise InputError(
+            f"the source, {source.name}, has no labels: there is nothing to learn from"
+        )
     if len(domains) > 1:
         target = domains[1]
         if source.shape != target.shape:
