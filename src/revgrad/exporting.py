@@ -19,6 +19,7 @@ import copy
 import io
 import json
 import logging
+import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -183,7 +184,13 @@ def _state_dict_file(model: Shipped) -> bytes:
     buffer = io.BytesIO()
     torch.save(_state(model.network), buffer)
     buffer.seek(0)
-    torch.load(buffer, weights_only=True)  # tensors pass; an extra state of the network may not
+    try:
+        torch.load(buffer, weights_only=True)
+    except pickle.UnpicklingError as error:  # tensors pass; an extra state may not
+        raise ExportError(
+            "the network's state holds more than tensors and plain values (get_extra_state), and "
+            "torch.load(…, weights_only=True) would refuse it: export .pt2 or .onnx"
+        ) from error
     return buffer.getvalue()
 
 
@@ -381,15 +388,23 @@ def _reason(error: BaseException) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines and lines[0].startswith("Constraints violated"):
         return "the network fixes the number of rows, and a program takes any"
+    if lines and "data-dependent" in lines[0]:
+        return "the network takes another way for other values of its inputs (an if on a tensor)"
     return lines[0] if lines else type(error).__name__
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """What the exporters tell their own developers (no torchvision, old names) goes nowhere."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript")]
+    names = ("torch.onnx", "torch.export", "torch.fx", "onnxscript")
+    loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+    nowhere = io.StringIO()
+    with (
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
         warnings.simplefilter("ignore")
         for logger in loggers:
             logger.setLevel(logging.CRITICAL)
