@@ -102,7 +102,7 @@ def from_folder(
     found = cached_images(
         where,
         _key(folder, files, size, fit),
-        lambda start: _decode(folder, files, size, fit, corrupt, where, progress, start),
+        lambda start: _decode(folder, files, size, fit, where, progress, start),
     )
     kept = _kept_files(found, files, folder, corrupt)
     order = names if classes is None else tuple(classes)
@@ -209,12 +209,14 @@ def _decode(
     files: Sequence[_File],
     size: Size | None,
     fit: str,
-    corrupt: str,
     cache: Path,
     progress: bool,
     start: Callable[[tuple[int, int, int]], ImageWriter],
 ) -> dict[str, object]:
-    """Decode `files` into the writer; note which could not be read."""
+    """Decode `files` into the writer; note which could not be read.
+
+    Those that could are kept either way, so that leaving the others out costs no second decoding.
+    """
     bad: dict[str, str] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow's, about oddities we handle or name ourselves
@@ -247,7 +249,7 @@ def _decode(
                     writer.write(np.stack(images))
                 advance(len(task))
     bad = {file.path: bad[file.path] for file in files if file.path in bad}
-    if bad and (corrupt == "fail" or not writer.rows):
+    if not writer.rows:
         raise _corrupt_error(folder, bad, len(files))
     return {"folder": str(folder.resolve()), "corrupt": bad}
 

@@ -86,7 +86,7 @@ def _read_idx(path: Path, magic: int, shape: tuple[int, ...]) -> np.ndarray:
             if tuple(sides) != shape:
                 raise DataError(f"{path} holds images of {'×'.join(map(str, sides))}, not 28×28")
             wanted = count * int(np.prod(shape, dtype=np.int64))
-            # In pieces: a header may lie about the count, and a read makes room for all it asks for.
+            # In pieces: a header may lie about the count, and a read makes room for all of it.
             data = bytearray()
             while piece := file.read(min(_PIECE, wanted + 1 - len(data))):
                 data += piece
