@@ -200,6 +200,8 @@ class Endless:
         (Made(lambda i: torch.zeros(1) if i else (torch.zeros(1), 0)), "some items are"),
         (Made(lambda i: Image.fromarray(np.zeros((2, 2), np.float32))), "floating-point"),
         (Made(lambda i: np.array(["a"])), "not numbers"),
+        (Made(lambda i: torch.zeros(1 + i // 256), n=300), r"some are \(1,\) .*, some \(2,\)"),
+        (Made(lambda i: torch.tensor([i if i < 256 else 0.5]), n=300), "some torch|int64, some"),
     ],
 )
 @pytest.mark.parametrize("cache", [True])

@@ -76,7 +76,7 @@ def from_dataset(
         targets = np.concatenate(values)
     kept: DatasetStore | ArrayStore = store
     if cache:
-        _check_shapes(parts, name)
+        _check_alike(parts, name)
         kept = ArrayStore(concatenate(parts), layout="NCHW", name=name)
     return Domain(kept, targets, classes=classes, name=name)
 
@@ -251,10 +251,12 @@ def _label(value: Any, index: int, name: str) -> np.ndarray:
     return array
 
 
-def _check_shapes(parts: Sequence[Inputs], name: str) -> None:
-    def shapes(part: Inputs) -> list[tuple[int, ...]]:
-        return [tuple(tensor.shape[1:]) for tensor in tensors_of(part)]
+def _check_alike(parts: Sequence[Inputs], name: str) -> None:
+    def kinds(part: Inputs) -> str:
+        return ", ".join(f"{tuple(one.shape[1:])} {one.dtype}" for one in tensors_of(part))
 
     for part in parts:
-        if type(part) is not type(parts[0]) or shapes(part) != shapes(parts[0]):
-            raise InputError(f"{name}: items differ in shape: {shapes(parts[0])}, {shapes(part)}")
+        if type(part) is not type(parts[0]) or kinds(part) != kinds(parts[0]):
+            raise InputError(
+                f"{name}: items differ: some are {kinds(parts[0])}, some {kinds(part)}"
+            )
