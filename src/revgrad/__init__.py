@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from revgrad.version import __version__
 
 if TYPE_CHECKING:
-    from revgrad.adapting import Adapted, adapt, load
     from revgrad.adapter import DomainAdapter
+    from revgrad.adapting import Adapted, adapt, load
     from revgrad.batches import Batch
     from revgrad.cutting import cut, layers
     from revgrad.domains import Domain, from_arrays, from_dataset, from_folder, from_npz

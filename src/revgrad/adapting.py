@@ -18,7 +18,14 @@ from revgrad.errors import InputError, RunError, unknown
 from revgrad.evaluation.accuracy import Evaluation, evaluate
 from revgrad.evaluation.predicting import outputs
 from revgrad.networks import NETWORKS, build_network
-from revgrad.objectives import ONE_DOMAIN, OBJECTIVES, LabelLoss, Objective, cross_entropy, squared_error
+from revgrad.objectives import (
+    OBJECTIVES,
+    ONE_DOMAIN,
+    LabelLoss,
+    Objective,
+    cross_entropy,
+    squared_error,
+)
 from revgrad.preprocessing import Preprocessing
 from revgrad.training.distributed import together
 from revgrad.training.events import Events, Outcome
@@ -26,7 +33,7 @@ from revgrad.training.progress import ProgressBar
 from revgrad.training.restoring import restore_weights
 from revgrad.training.runs import Run, RunConfig
 from revgrad.training.settings import Settings
-from revgrad.training.trainer import Trainer
+from revgrad.training.trainer import Trainer, check_domains
 
 
 @dataclass(frozen=True)
@@ -110,16 +117,9 @@ def adapt(
         if target is None or not target.labelled_count:
             raise InputError("train-on-target needs a target with labels")
         source, target = target, None
-    if isinstance(held_out, Domain):
-        training, evaluated = source, held_out
-    else:
-        training, evaluated = source.split(held_out) if held_out > 0 else (source, None)
+    check_domains([source])
     unlabelled = target if target is None or semi_supervised else target.without_labels()
-    roles = [training, unlabelled, evaluated, target_test]
-    matched = iter(match_colours([domain for domain in roles if domain is not None]))
-    training, unlabelled, evaluated, target_test = (
-        None if domain is None else next(matched) for domain in roles
-    )  # type: ignore[assignment]
+    training, unlabelled, evaluated, tested = _matched(source, unlabelled, held_out, target_test)
     objective = _objective(method, label_loss, source)
     used = None if method in ONE_DOMAIN else unlabelled
     if used is None and isinstance(method, str) and method not in ONE_DOMAIN:
@@ -136,7 +136,7 @@ def adapt(
             objective=objective,
             settings=chosen,
             held_out=evaluated,
-            target_test=target_test,
+            target_test=tested,
             run=None if run is None else Run(run),
             events=[*events, *([ProgressBar()] if progress else [])],
             network_name=network_name,
@@ -144,9 +144,7 @@ def adapt(
             options=options,
         )
         outcome = trainer.fit()
-    return Adapted(
-        network, adapter.preprocessing, adapter.layer, source.classes, outcome, adapter
-    )
+    return Adapted(network, adapter.preprocessing, adapter.layer, source.classes, outcome, adapter)
 
 
 def load(run: Path | str, network: nn.Module | None = None) -> Adapted:
@@ -183,9 +181,26 @@ def _registered_network(folder: Path, config: RunConfig) -> nn.Module:
     )
 
 
-def _objective(
-    method: str | Objective, label_loss: LabelLoss | None, source: Domain
-) -> Objective:
+def _matched(
+    source: Domain, target: Domain | None, held_out: float | Domain, test: Domain | None
+) -> tuple[Domain, Domain | None, Domain | None, Domain | None]:
+    """The source without what is held out, the target, the held-out part and the test data, all
+    with one number of channels."""
+    evaluated: Domain | None
+    if isinstance(held_out, Domain):
+        training, evaluated = source, held_out
+    elif held_out > 0:
+        training, evaluated = source.split(held_out)
+    else:
+        training, evaluated = source, None
+    others = [target, evaluated, test]
+    first, *matched = match_colours([training, *(d for d in others if d is not None)])
+    given = iter(matched)
+    rest = [None if domain is None else next(given) for domain in others]
+    return first, rest[0], rest[1], rest[2]
+
+
+def _objective(method: str | Objective, label_loss: LabelLoss | None, source: Domain) -> Objective:
     if not isinstance(method, str):
         return method
     if method not in OBJECTIVES:

@@ -119,15 +119,15 @@ def speak(quiet: bool = False) -> None:
     level = logging.WARNING if quiet else logging.INFO
     logger.setLevel(logging.ERROR if int(os.environ.get("RANK", 0)) else level)
     if not logger.handlers:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(_Plain())
-        logger.addHandler(handler)
+        logger.addHandler(_Lines())
 
 
-class _Plain(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
+class _Lines(logging.Handler):
+    """Each record as one line on whatever standard error is at that moment."""
+
+    def emit(self, record: logging.LogRecord) -> None:
         kind = "note" if record.levelno <= logging.INFO else "warning"
-        return f"{kind}: {record.getMessage()}"
+        print(f"{kind}: {record.getMessage()}", file=sys.stderr)
 
 
 def echo_json(value: Any) -> None:

@@ -22,7 +22,9 @@ POINTS = 500  # of each domain in a cloud
 
 
 def demo(
-    output: Path = typer.Option(Path("demo"), "--output", "-o", help="Folder for runs and pictures."),
+    output: Path = typer.Option(
+        Path("demo"), "--output", "-o", help="Folder for runs and pictures."
+    ),
     steps: int = typer.Option(2500, help="Steps of each training."),
     seed: int = typer.Option(0, help="Seed."),
     as_json: bool = JSON,
@@ -38,7 +40,9 @@ def demo(
     methods = ("source-only", "adversarial", "train-on-target")
     folders = {method: output / f"{method}-{seed}" for method in methods}
     if not as_json:
-        typer.echo(f"{source} (labelled) → {target} (unlabelled), tested on {test}; {steps} steps\n")
+        typer.echo(
+            f"{source} (labelled) → {target} (unlabelled), tested on {test}; {steps} steps\n"
+        )
     results = _train_all(common, folders)
     pictures = _draw(output, folders, source, test)
     accuracies = {method: results[method]["target_accuracy"] for method in methods}
@@ -115,8 +119,8 @@ def _draw(output: Path, folders: dict[str, Path], source: str, test: str) -> lis
     panels = []
     for method, title in (("source-only", "source only"), ("adversarial", "adapted")):
         network = load(folders[method])
-        features = [network.features(domain).numpy() for domain in points]
-        panels.append(project(f"{title}: features at {network.layer}", *features))
+        before, after = (network.features(domain).numpy() for domain in points)
+        panels.append(project(f"{title}: features at {network.layer}", before, after))
     draw_clouds(clouds, panels)
     return [samples, clouds]
 

@@ -12,7 +12,7 @@ from revgrad.cli.common import JSON, NETWORK_AGAIN, echo_json, load_run, open_li
 def evaluate(
     run: Path = typer.Argument(..., help="Folder of the run."),
     data: str = typer.Argument(..., help="Labelled data: a name, an .npz file or a folder."),
-    network: str = NETWORK_AGAIN,
+    network: str | None = NETWORK_AGAIN,
     as_json: bool = JSON,
 ) -> None:
     """Accuracy of a run's network on labelled data, over all and by class."""

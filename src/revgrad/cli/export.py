@@ -16,7 +16,7 @@ def export(
         help="The suffix decides: .safetensors or .pt (the plain network's state dict), "
         ".pt2 (torch.export) or .onnx (both with the preprocessing inside).",
     ),
-    network: str = NETWORK_AGAIN,
+    network: str | None = NETWORK_AGAIN,
     check: bool = typer.Option(True, help="Load the file again and compare its outputs."),
     as_json: bool = JSON,
 ) -> None:

@@ -9,7 +9,7 @@ from revgrad.cli.common import JSON, echo_json, parse_size, speak
 
 def layers(
     network: str = typer.Argument(..., help="mnist, svhn, gtsrb, alexnet, or module:function."),
-    size: str = typer.Option(None, help="Image size.  [default: the network's, or 32]"),
+    size: str | None = typer.Option(None, help="Image size.  [default: the network's, or 32]"),
     channels: int = typer.Option(3, help="Image channels."),
     classes: int = typer.Option(10, help="Classes."),
     as_json: bool = JSON,
@@ -21,11 +21,9 @@ def layers(
     from revgrad.cutting import layers as list_layers
     from revgrad.networks import NETWORKS, build_network
 
-    pixels = parse_size(size) or getattr(NETWORKS.get(network), "size", 32)
+    pixels: int | tuple[int, int] = parse_size(size) or getattr(NETWORKS.get(network), "size", 32)
     height, width = (pixels, pixels) if isinstance(pixels, int) else pixels
-    built = build_network(
-        network, classes=classes, channels=channels, size=(height, width), seed=0
-    )
+    built = build_network(network, classes=classes, channels=channels, size=(height, width), seed=0)
     found = list_layers(built, torch.zeros(2, channels, height, width))
     attached = getattr(built, "layer", None)
     for layer in found:

@@ -14,8 +14,10 @@ from revgrad.cli.common import JSON, NETWORK_AGAIN, echo_json, load_run, open_li
 def predict(
     run: Path = typer.Argument(..., help="Folder of the run."),
     data: str = typer.Argument(..., help="Inputs: a folder of images, an .npz file or a name."),
-    output: Path = typer.Option(None, "--output", "-o", help="A csv file.  [default: print it]"),
-    network: str = NETWORK_AGAIN,
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="A csv file.  [default: print it]"
+    ),
+    network: str | None = NETWORK_AGAIN,
     as_json: bool = JSON,
 ) -> None:
     """Class and confidence of every input: a line each with file, class, confidence."""

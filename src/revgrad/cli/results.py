@@ -44,6 +44,3 @@ def result_record(run: Path, adapted: Adapted) -> dict[str, Any]:
     }
     write_json(run / RESULT, record)
     return record
-
-
-

@@ -18,7 +18,7 @@ OUTPUT = "Run and output"
 
 
 def train(
-    config: Path = typer.Option(
+    config: Path | None = typer.Option(
         None,
         callback=read_config,
         is_eager=True,
@@ -30,12 +30,12 @@ def train(
         "subfolder per class.",
         rich_help_panel=DATA,
     ),
-    target: str = typer.Option(
+    target: str | None = typer.Option(
         None,
         help="Unlabelled data; labels it may have are dropped. Not needed for source-only.",
         rich_help_panel=DATA,
     ),
-    test: str = typer.Option(
+    test: str | None = typer.Option(
         None,
         help="Labelled target data to report accuracy on; it decides nothing.",
         rich_help_panel=DATA,
@@ -46,7 +46,7 @@ def train(
     keep_target_labels: int = typer.Option(
         0, help="Semi-supervised: use this many of the target's labels.", rich_help_panel=DATA
     ),
-    size: str = typer.Option(
+    size: str | None = typer.Option(
         None,
         help="Image size, one number or HEIGHTxWIDTH.  [default: the network's]",
         rich_help_panel=DATA,
@@ -67,18 +67,18 @@ def train(
         help="mnist, svhn, gtsrb, alexnet, or module:function of your own.",
         rich_help_panel=NETWORK,
     ),
-    layer: str = typer.Option(
+    layer: str | None = typer.Option(
         None,
         help="Where the domain classifier is attached; `revgrad layers` lists them.  "
         "[default: the network's]",
         rich_help_panel=NETWORK,
     ),
-    hidden: str = typer.Option(
+    hidden: str | None = typer.Option(
         None,
         help="Hidden widths of the domain classifier.  [default: the network's, or 1024,1024]",
         rich_help_panel=NETWORK,
     ),
-    init: Path = typer.Option(
+    init: Path | None = typer.Option(
         None,
         help="Start from the weights of this run (a folder) or file (.safetensors).",
         rich_help_panel=NETWORK,
@@ -112,12 +112,12 @@ def train(
     domain_rate: float = typer.Option(
         1.0, help="The domain classifier's rate, as a multiple of μ.", rich_help_panel=TRAINING
     ),
-    max_norm: float = typer.Option(
+    max_norm: float | None = typer.Option(
         None,
         help="Limit of the norm of the weights into a unit; 0: none.  [default: the network's]",
         rich_help_panel=TRAINING,
     ),
-    clip: float = typer.Option(
+    clip: float | None = typer.Option(
         None, help="Limit of the gradients' norm.  [default: none]", rich_help_panel=TRAINING
     ),
     batch_norm: str = typer.Option(
@@ -126,7 +126,7 @@ def train(
         "and the target's statistics are kept).",
         rich_help_panel=TRAINING,
     ),
-    average: float = typer.Option(
+    average: float | None = typer.Option(
         None,
         help="Decay of a moving average of the weights, e.g. 0.999.  [default: none]",
         rich_help_panel=TRAINING,
@@ -255,7 +255,7 @@ def train(
 
 def _check_early(method: str, target: str | None, network: str, kept: int) -> None:
     """Mistakes that need no data to be seen."""
-    if target is None and method != "source-only":
+    if not target and method != "source-only":
         raise InputError(f"--target is missing: method '{method}' needs unlabelled target data")
     if kept < 0:
         raise InputError(f"--keep-target-labels must be ≥ 0, not {kept}")
