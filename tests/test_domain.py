@@ -270,6 +270,9 @@ def test_fingerprint_changes_with_inputs_rows_and_labels() -> None:
         from_arrays(images(), np.arange(12) % 2),
     ]
     assert len({domain.fingerprint() for domain in variants}) == len(variants)
+    zeros = from_arrays(images(), np.zeros(12, int))  # which zeros are labels is seen too
+    kept = [zeros, zeros.keeping_labels(3), zeros.keeping_labels(3, seed=1)]
+    assert len({domain.fingerprint() for domain in kept}) == 3
 
 
 def test_augmentation_runs_with_a_generator_only() -> None:
