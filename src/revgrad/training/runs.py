@@ -119,7 +119,8 @@ class Run:
                 yield self
             finally:
                 if self._metrics is not None:
-                    self._metrics.close()
+                    with contextlib.suppress(OSError):  # a full disk has had its line already
+                        self._metrics.close()
                     self._metrics = None
 
     def append(self, record: TrainingRecord | EvaluationRecord) -> None:
