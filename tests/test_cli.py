@@ -203,7 +203,7 @@ def test_semi_supervised_and_the_two_bounds(place: Path, call: Callable[..., Sho
     assert trained_on["source-only"]["name"] != trained_on["train-on-target"]["name"]
 
 
-def test_npz_files_and_regression_free_defaults(place: Path, call: Callable[..., Shown]) -> None:
+def test_npz_files_grey_and_colour(place: Path, call: Callable[..., Shown]) -> None:
     random = np.random.default_rng(0)
     labels = np.arange(20) % 3
     images = (random.integers(0, 60, (20, 28, 28)) + 60 * labels[:, None, None]).astype(np.uint8)
@@ -324,7 +324,7 @@ def test_a_run_that_is_none_and_an_altered_checkpoint(
 
 
 def test_defaults_of_the_help_are_those_of_the_settings() -> None:
-    """The command line may not import the settings before it runs, so their defaults stand twice."""
+    """The help may not import the settings, so their defaults stand twice."""
     import inspect
 
     from revgrad.cli.train import train

@@ -2,7 +2,7 @@
 
 Every error a user can cause is a `RevgradError`: its text names the culprit, what came, what
 would do, and the likely fix. The command line prints that one line and exits with `exit_code`;
-from Python it is an ordinary exception (also a ValueError, KeyError, ... where one would expect it).
+from Python it is an ordinary exception (also a ValueError, KeyError, … where one would expect it).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> UnknownNameError:
 
 
 def missing_extra(package: str, extra: str, purpose: str) -> MissingExtraError:
-    """The error for an optional package that is not installed, with the command that installs it."""
+    """The error for an optional package that is missing, with the command that installs it."""
     return MissingExtraError(
         f"{purpose} needs {package}, which is not installed: pip install 'revgrad[{extra}]'"
     )

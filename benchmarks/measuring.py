@@ -1,0 +1,82 @@
+"""Two programs measured side by side: each in a process of its own, taking turns, medians."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """ratio > 1: better than the reference, measured in the same run."""
+
+    name: str
+    value: float
+    reference: float
+    ratio: float
+
+    def show(self) -> None:
+        if "--json" in sys.argv:
+            print(json.dumps(asdict(self)), flush=True)
+        else:
+            print(f"{self.name:<44} {self.value:>12.5g} {self.reference:>12.5g} {self.ratio:>8.3f}")
+
+
+def header(text: str) -> None:
+    """A line above the table, for people."""
+    if "--json" not in sys.argv:
+        print(f"{text}\n{'':<44} {'value':>12} {'reference':>12} {'ratio':>8}", flush=True)
+
+
+class Worker:
+    """A process that runs `FILE --worker NAME…` and times a turn whenever it is told to."""
+
+    def __init__(self, file: str, *name: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, file, "--worker", *name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+
+    def turn(self) -> float:
+        """Seconds of one turn."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        return float(self.process.stdout.readline())
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def work(turn: Callable[[], None]) -> None:
+    """The worker's side: time a turn for every line that comes."""
+    for _ in sys.stdin:
+        start = time.perf_counter()
+        turn()
+        print(time.perf_counter() - start, flush=True)
+
+
+def compare(file: str, ours: list[str], reference: list[str], turns: int) -> tuple[float, float]:
+    """Median seconds of a turn of ours and of the reference's; the first turns are warm-up."""
+    workers = [Worker(file, *ours), Worker(file, *reference)]
+    times: list[list[float]] = [[], []]
+    for number in range(turns + 1):
+        for worker, taken in zip(workers, times, strict=True):
+            seconds = worker.turn()
+            if number:
+                taken.append(seconds)
+    for worker in workers:
+        worker.close()
+    return statistics.median(times[0]), statistics.median(times[1])

@@ -1,0 +1,183 @@
+"""Time of a training step against a hand-written eager NCHW loop of the same arithmetic.
+
+The reference is what one would write by hand: uint8 images in memory, the networks layer by layer
+as in the figures (convolution, ReLU, pooling), the label predictor on the source half, momentum SGD.
+One thread.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from measuring import Measurement, compare, header, work
+
+TURNS = 9
+#: steps of a turn
+STEPS = {"mnist": 10, "svhn": 2, "mlp": 400}
+
+
+def data(kind: str) -> tuple[Tensor, Tensor, Tensor]:
+    """Source inputs, their labels, target inputs."""
+    torch.manual_seed(0)
+    if kind == "mlp":
+        return torch.randn(4000, 32), torch.randint(10, (4000,)), torch.randn(4000, 32)
+    size = 32 if kind == "svhn" else 28
+    images = torch.randint(0, 256, (2, 4000, 3, size, size), dtype=torch.uint8)
+    return images[0], torch.randint(10, (4000,)), images[1]
+
+
+# -- by hand ------------------------------------------------------------------------------------
+
+
+class Reverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: float) -> Tensor:
+        ctx.factor = factor
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return -ctx.factor * gradient, None
+
+
+def by_hand(kind: str) -> tuple[nn.Module, nn.Module, nn.Module]:
+    """Feature extractor, label predictor, domain classifier."""
+    if kind == "mnist":
+        features = nn.Sequential(
+            *(nn.Conv2d(3, 32, 5), nn.ReLU(), nn.MaxPool2d(2, 2)),
+            *(nn.Conv2d(32, 48, 5), nn.ReLU(), nn.MaxPool2d(2, 2), nn.Flatten()),
+        )
+        labels = perceptron(768, 100, 100, 10)
+        return features, labels, perceptron(768, 100, 1)
+    if kind == "svhn":
+        features = nn.Sequential(
+            *(nn.Dropout(0.1), nn.Conv2d(3, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
+            *(nn.Dropout(0.25), nn.Conv2d(64, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
+            *(nn.Dropout(0.25), nn.Conv2d(64, 128, 5, padding=2), nn.ReLU(), nn.Flatten()),
+        )
+        first, second = perceptron(6272, 3072, 2048), nn.Linear(2048, 10)
+        labels = nn.Sequential(nn.Dropout(), first[0], nn.ReLU(), nn.Dropout())
+        labels.extend([first[2], nn.ReLU(), nn.Dropout(), second])
+        return features, labels, perceptron(6272, 1024, 1024, 1)
+    features = nn.Sequential(nn.Linear(32, 64), nn.ReLU())
+    return features, nn.Linear(64, 10), perceptron(64, 64, 1)
+
+
+def perceptron(*widths: int) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for before, after in pairwise(widths):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def reference(kind: str) -> Callable[[], None]:
+    source, labels, target = data(kind)
+    parts = by_hand(kind)
+    features, predictor, classifier = parts
+    parameters = [p for part in parts for p in part.parameters()]
+    weights = [p for p in parameters if p.ndim > 1]
+    optimiser = torch.optim.SGD(parameters, lr=0.01, momentum=0.9)
+    mean = torch.full((3, 1, 1), 127.5)
+    domains = torch.cat([torch.zeros(64), torch.ones(64)])
+    numbers = permutations(len(source))
+    loss = nn.BCEWithLogitsLoss()
+
+    def turn() -> None:
+        for _ in range(STEPS[kind]):
+            rows, others = next(numbers), next(numbers)
+            inputs = torch.cat([source[rows], target[others]])
+            if kind != "mlp":
+                inputs = (inputs.float() - mean) / 74.0
+            extracted = features(inputs)
+            label = F.cross_entropy(predictor(extracted[:64]), labels[rows])
+            domain = loss(classifier(Reverse.apply(extracted, 0.5)).squeeze(1), domains)
+            optimiser.zero_grad()
+            (label + domain).backward()
+            optimiser.step()
+            if kind == "svhn":
+                with torch.no_grad():
+                    for weight in weights:
+                        weight.copy_(torch.renorm(weight, 2, 0, 4.0))
+            float(label)  # any loop shows its loss
+
+    return turn
+
+
+def permutations(length: int) -> Iterator[Tensor]:
+    while True:
+        order = torch.randperm(length)
+        for start in range(0, length - 63, 64):
+            yield order[start : start + 64]
+
+
+# -- ours ---------------------------------------------------------------------------------------
+
+
+class Small(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = nn.Sequential(nn.Linear(32, 64), nn.ReLU())
+        self.out = nn.Linear(64, 10)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        logits: Tensor = self.out(self.hidden(inputs))
+        return logits
+
+
+def ours(kind: str) -> Callable[[], None]:
+    import revgrad
+    from revgrad.networks import MNISTNetwork, SVHNNetwork
+    from revgrad.training.memory import keep_large_buffers
+
+    inputs, labels, others = data(kind)
+    source = revgrad.from_arrays(inputs.numpy(), labels.numpy())
+    target = revgrad.from_arrays(others.numpy())
+    network = {"mnist": MNISTNetwork, "svhn": SVHNNetwork, "mlp": Small}[kind]()
+    adapter = revgrad.DomainAdapter.attach(
+        network,
+        "hidden" if kind == "mlp" else network.layer,
+        source.batch([0, 1]).inputs,
+        hidden=(64,) if kind == "mlp" else network.domain_hidden,
+        preprocessing=revgrad.Preprocessing.fit(source, target),
+    )
+    settings = revgrad.Settings(
+        steps=10**6,
+        max_norm=4.0 if kind == "svhn" else None,
+        **dict.fromkeys(("evaluate_every", "checkpoint_every"), 0),
+    )
+    trainer = revgrad.Trainer(adapter, source, target, settings=settings)
+    adapter.train()
+    keep_large_buffers()
+    done = 0
+
+    def turn() -> None:
+        nonlocal done
+        for _ in range(STEPS[kind]):
+            factor, rate = trainer.train_step(done)
+            done += 1
+            trainer._after(done, factor, rate)
+
+    return turn
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    if "--worker" in sys.argv:
+        who, kind = sys.argv[-2:]
+        work(ours(kind) if who == "ours" else reference(kind))
+        return
+    header("seconds of a training step, ours against a hand-written NCHW loop")
+    for kind, steps in STEPS.items():
+        mine, hand = compare(__file__, ["ours", kind], ["hand", kind], TURNS)
+        Measurement(f"step {kind}", mine / steps, hand / steps, hand / mine).show()
+
+
+if __name__ == "__main__":
+    main()
