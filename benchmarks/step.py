@@ -1,8 +1,8 @@
 """Time of a training step against a hand-written eager NCHW loop of the same arithmetic.
 
 The reference is what one would write by hand: uint8 images in memory, the networks layer by layer
-as in the figures (convolution, ReLU, pooling), the label predictor on the source half, momentum SGD.
-One thread.
+as in the figures (convolution, ReLU, pooling), the label predictor on the source half, momentum
+SGD. One thread.
 """
 
 from __future__ import annotations

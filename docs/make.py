@@ -56,7 +56,7 @@ def results_table() -> str:
     for record in records():
         groups[(str(record["cell"]), str(record["method"]), str(record["budget"]))].append(record)
     lines = [
-        "| cell | method | target accuracy | seeds | held-out source | the paper | budget | time of a run |",
+        "| cell | method | target accuracy | seeds | held-out source | the paper | budget | time |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     order = {method: number for number, method in enumerate(METHODS)}
@@ -68,9 +68,10 @@ def results_table() -> str:
         minutes = statistics.mean(float(record["seconds"]) for record in group) / 60  # type: ignore[arg-type]
         spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
         published = PUBLISHED.get((cell, method))
+        paper = "–" if published is None else f"{published:.4f}"
         lines.append(
             f"| {cell} | {method} | {statistics.mean(values):.4f}{spread} | {len(values)} "
-            f"| {statistics.mean(sources):.4f} | {'–' if published is None else f'{published:.4f}'} "
+            f"| {statistics.mean(sources):.4f} | {paper} "
             f"| {budget} | {minutes:.0f} min |"
         )
     return "\n".join(lines)
@@ -82,10 +83,10 @@ def results_page() -> str:
         "# Results",
         "",
         "Made by `make docs` from the records under `results/`; nothing here is typed by hand.",
-        "Accuracy is that of the network's own classifier at the end of training. Nothing was chosen",
-        "on target labels. `mnist-m` is blended from MNIST and the photographs of BSDS500: those of",
-        "its train folder for training, those of val for the test digits. Times are wall times of",
-        "one thread on a shared two-core machine.",
+        "Accuracy is that of the network's own classifier at the end of training. Nothing was",
+        "chosen on target labels. `mnist-m` is blended from MNIST and the photographs of BSDS500:",
+        "those of its train folder for training, those of val for the test digits. Times are wall",
+        "times of one run with one thread on a busy two-core machine.",
         "",
         results_table(),
         "",

@@ -12,7 +12,6 @@ from revgrad.version import __version__
 
 app = typer.Typer(
     name="revgrad",
-    help="Adapt a network from labelled source data to unlabelled target data, by gradient reversal.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

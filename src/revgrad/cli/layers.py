@@ -21,7 +21,9 @@ def layers(
     from revgrad.cutting import layers as list_layers
     from revgrad.networks import NETWORKS, build_network
 
-    pixels: int | tuple[int, int] = parse_size(size) or getattr(NETWORKS.get(network), "size", 32)
+    pixels = parse_size(size)
+    if pixels is None:
+        pixels = int(getattr(NETWORKS.get(network), "size", 32))
     height, width = (pixels, pixels) if isinstance(pixels, int) else pixels
     built = build_network(network, classes=classes, channels=channels, size=(height, width), seed=0)
     found = list_layers(built, torch.zeros(2, channels, height, width))
