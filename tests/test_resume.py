@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 import torch
 
 import revgrad
+from forked import Forked
 from revgrad import Constant, Events, Run, Trainer
 from revgrad.errors import CheckpointError, NonFiniteLossError, RunError
 from revgrad.training import Interrupted, TrainingRecord
@@ -26,8 +26,6 @@ from tiny import (
     Images,
     Perceptron,
     checkpoint_digest,
-    command,
-    environment,
     image_trainer,
     images,
     seeded,
@@ -281,21 +279,18 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
         "    sys.exit(7)\n"
     )
     folder = tmp_path / "run"
-    found: list[subprocess.CompletedProcess[str]] = []
+    found: list[tuple[int | None, str, str]] = []
 
     class Second(Events):
         def on_step(self, trainer: Trainer, step: int) -> None:
             if step == 5:
-                arguments = command(script, str(folder))
-                found.append(
-                    subprocess.run(
-                        arguments, env=environment(), capture_output=True, text=True, check=False
-                    )
-                )
+                process = Forked(script, str(folder))
+                out, err = process.communicate()
+                found.append((process.returncode, out, err))
 
     image_trainer(folder, events=(Second(),)).fit()
-    assert found[0].returncode == 7, found[0].stderr
-    assert "is being written by another process" in found[0].stdout
+    assert found[0][0] == 7, found[0]
+    assert "is being written by another process" in found[0][1]
     image_trainer(tmp_path / "alone").fit()
     assert checkpoint_digest(folder) == checkpoint_digest(tmp_path / "alone")
 
@@ -519,16 +514,10 @@ except Interrupted as stopped:
 def test_signals_save_and_exit(number: int, code: int, tmp_path: Path) -> None:
     script, folder = tmp_path / "training.py", tmp_path / "run"
     script.write_text(TRAINING)
-    arguments = command(script, str(folder))
-    with subprocess.Popen(
-        arguments, env=environment(), stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        for text in process.stdout:
-            if text.strip() == "4":
-                process.send_signal(number)
-                break
-        rest = process.stdout.read()
+    process = Forked(script, str(folder))
+    process.wait_for("4")
+    process.send_signal(number)
+    rest, _ = process.communicate()
     assert process.returncode == code
     saved = Run(folder).checkpoint()
     assert saved is not None

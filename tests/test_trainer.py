@@ -670,3 +670,23 @@ def test_source_only_sees_the_rows_that_adaptation_sees() -> None:
     one.fit()
     both.fit()
     assert_close(weights(one), weights(both))
+
+
+def test_a_step_without_labels_does_not_count_as_a_loss_of_zero() -> None:
+    records: list[TrainingRecord] = []
+
+    class Keep(Events):
+        def on_log(self, trainer: Trainer, record: TrainingRecord) -> None:
+            records.append(record)
+
+    def train(every: int) -> list[TrainingRecord]:
+        records.clear()
+        source = vectors(30, 1, dtype=np.float64).keeping_labels(3)
+        vector_trainer(source=source, steps=6, log_every=every, events=[Keep()]).fit()
+        return list(records)
+
+    single = [r.label_loss for r in train(1)]
+    known = [value for value in single if value is not None]
+    assert 0 < len(known) < 6
+    (whole,) = train(0)
+    assert whole.label_loss == pytest.approx(sum(known) / len(known), rel=1e-9)

@@ -87,7 +87,8 @@ class ProgressBar(Events):
     def on_evaluation(self, trainer: Trainer, record: EvaluationRecord) -> None:
         if self.console is not None:
             print_to = self.progress.console if self.progress is not None else self.console
-            print_to.print(f"{self.label}  {describe_evaluation(record)}", highlight=False)
+            line = f"{self.label}  {describe_evaluation(record)}"
+            print_to.print(line, highlight=False, soft_wrap=True)
 
     def on_end(self, trainer: Trainer, outcome: Outcome) -> None:
         self.close()

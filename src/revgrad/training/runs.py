@@ -170,7 +170,7 @@ class Run:
 
 def _from_weights(command: str, folder: Path) -> str:
     words = shlex.split(command)
-    for flag in ("--run",):
+    for flag in ("--output", "-o", "--run"):
         if flag in words[:-1]:
             words[words.index(flag) + 1] = f"{folder}-continued"
     return shlex.join([*words, "--init", str(folder)])

@@ -80,7 +80,7 @@ class Trainer:
         self.run = run
         self.events = list(events) if rank() == 0 else []
         domains = [source] if target is None else [source, target]
-        _check_domains(domains)
+        check_domains(domains)
         sizes = self.settings.sizes(len(domains))
         self.batches = PairedBatches(
             domains, sizes, self.settings.seed, rank=rank(), world=world_size()
@@ -101,7 +101,7 @@ class Trainer:
         if self.settings.average is not None:
             self.average = WeightAverage(adapter.network, self.settings.average)
         self._limited = weight_matrices(adapter)
-        self._window: list[tuple[Losses, Tensor]] = []
+        self._window: list[tuple[Losses, Tensor, int]] = []  # losses, domains, labels in all
         self._seconds_before = 0.0
         self._began = time.monotonic()
         self._last: EvaluationRecord | None = None
@@ -144,7 +144,8 @@ class Trainer:
         if self.average is not None:
             self.average.update(step)
         # detached: a kept graph would keep its step's memory
-        self._window.append((losses._replace(total=losses.total.detach()), batch.domains))
+        kept = losses._replace(total=losses.total.detach())
+        self._window.append((kept, batch.domains, batch.total_labelled))
         return factor, rate
 
     def evaluate(self, domain: Domain) -> Evaluation:
@@ -167,10 +168,14 @@ class Trainer:
             self._save(step)
 
     def _log(self, step: int, factor: float, rate: float) -> None:
+        window = self._window
+        labelled = sum(count > 0 for *_, count in window)
+        shown = [kept.domain for kept, *_ in window]
         record = TrainingRecord(
             step=step,
-            label_loss=self._mean([losses.label for losses, _ in self._window]),
-            domain_loss=self._mean([losses.domain for losses, _ in self._window]),
+            # a step without a label on any process has no L_y
+            label_loss=self._mean([kept.label for kept, *_ in window], labelled),
+            domain_loss=self._mean(shown, sum(value is not None for value in shown)),
             domain_accuracy=self._domain_accuracy(),
             factor=factor,
             rate=rate,
@@ -180,19 +185,17 @@ class Trainer:
         self._record(record)
         self._tell("on_log", record)
 
-    def _mean(self, values: list[Tensor | None]) -> float | None:
-        """Mean over the window of losses that are shares of a sum over processes."""
-        known = [value for value in values if value is not None]
-        counts = torch.tensor([len(known), len(values)], dtype=torch.float64, device=self.device)
-        total = sum_over_processes(
-            torch.stack(known).double().sum() if known else counts.new_zeros(())
-        )
-        counts = sum_over_processes(counts)
-        return float(total / (counts[1] / world_size())) if counts[0] else None
+    def _mean(self, values: list[Tensor | None], steps: int) -> float | None:
+        """Mean over `steps` steps of losses that are shares of a sum over processes."""
+        home = "cpu" if self.device.type == "mps" else self.device  # mps has no float64
+        known = [value.to(home).double() for value in values if value is not None]
+        zero = torch.zeros((), dtype=torch.float64, device=home)
+        total = sum_over_processes(torch.stack([zero, *known]).sum())
+        return float(total) / steps if steps else None
 
     def _domain_accuracy(self) -> float | None:
         counts = torch.zeros(2, device=self.device)
-        for losses, domains in self._window:
+        for losses, domains, _ in self._window:
             if losses.domain_logits is not None:
                 counts[0] += (domain_decisions(losses.domain_logits) == domains).sum()
                 counts[1] += len(domains)
@@ -423,7 +426,8 @@ class Trainer:
                 )
 
 
-def _check_domains(domains: list[Domain]) -> None:
+def check_domains(domains: list[Domain]) -> None:
+    """A labelled source and, where there is one, a target like it."""
     source = domains[0]
     for domain in domains:
         if not len(domain):

@@ -1,0 +1,302 @@
+"""Several processes, for real: gloo on this machine, each a process of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from forked import Forked
+from revgrad import Run
+from tiny import checkpoint_digest, environment
+
+#: Trains every named case in turn, so that the processes start once.
+CASES = """
+import sys
+from pathlib import Path
+import numpy as np
+import torch
+torch.set_num_threads(1)
+from tiny import Perceptron, digest, seeded, vectors
+from torch import nn
+from revgrad import *
+from revgrad.processes import rank
+from revgrad.training.distributed import together
+
+class Wide(nn.Module):  # a label predictor of more than one bucket of gradients
+    def __init__(self):
+        super().__init__()
+        self.lower = nn.Linear(4, 5)
+        self.middle = nn.Sequential(nn.Linear(5, 400), nn.ReLU(), nn.Linear(400, 400), nn.ReLU())
+        self.upper = nn.Linear(400, 3)
+    def forward(self, x):
+        return self.upper(self.middle(self.lower(x).tanh()))
+
+source = vectors(31, 1, dtype=np.float64)
+target = vectors(17, 2, 1.0, dtype=np.float64)
+objectives = dict(
+    supervised=Supervised(), adversarial=Adversarial(), swapped=TwoLosses("swapped"),
+    pair=TwoLosses("reversal"), means=MeanMatching(),
+)
+kinds = dict(
+    plain=dict(target=target.without_labels(), batch=10),
+    odd=dict(target=target.without_labels(), batch=7, source_share=0.4),
+    one_source_row=dict(target=target.without_labels(), batch=6, source_share=0.01),
+    few_labels=dict(target=target.keeping_labels(4, seed=1), batch=9, source_share=0.15),
+    few_source_labels=dict(
+        source=source.keeping_labels(3, seed=0), target=target.without_labels(), batch=6,
+    ),
+    clipped=dict(target=target.without_labels(), batch=9, clip=0.1, max_norm=0.7, average=0.9),
+    wide=dict(target=target.without_labels(), batch=6, source_share=0.01, network=Wide),
+)
+
+class Records(Events):
+    def __init__(self):
+        self.kept = []
+    def on_log(self, trainer, record):
+        self.kept.append(record)
+
+def train(objective, source=source, target=None, network=Perceptron, **settings):
+    # each process begins with weights of its own: rank 0's must win
+    built = seeded(network, 1 + rank(), torch.float64)
+    adapter = DomainAdapter(built, "lower", DomainClassifier(5, hidden=(6,), seed=2).double())
+    values = dict(steps=20, device="cpu", rate=Constant(0.05), log_every=5, **settings)
+    records = Records()
+    Trainer(adapter, source, target, objective=objective, settings=Settings(**values),
+            events=[records]).fit()
+    tensors = {k: v.clone() for k, v in adapter.state_dict().items()}
+    for record in records.kept:
+        numbers = [record.label_loss, record.domain_loss, record.domain_accuracy]
+        tensors[f"log {record.step}"] = torch.tensor([np.nan if x is None else x for x in numbers])
+    return tensors
+
+with together("cpu"):
+    made = {}
+    for name, objective in objectives.items():
+        for kind, settings in kinds.items():
+            if kind != "wide" or name in ("means", "adversarial"):
+                made |= {f"{name}/{kind}/{k}": v for k, v in train(objective, **settings).items()}
+    torch.save(made, Path(sys.argv[1]) / f"{torch.distributed.is_initialized()}-{rank()}.pt")
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def start(script: Path, world: int, *arguments: str) -> list[Forked]:
+    """The processes of one training, joined by the variables that torchrun sets."""
+    place = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    return [
+        Forked(script, *arguments, RANK=str(rank), LOCAL_RANK=str(rank), **place)
+        for rank in range(world)
+    ]
+
+
+def finish(processes: list[Forked]) -> list[tuple[str, str]]:
+    try:
+        return [process.communicate() for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, torch.Tensor]]:
+    """What one process made, then what each of two made together."""
+    folder = tmp_path_factory.mktemp("cases")
+    script = folder / "cases.py"
+    script.write_text(CASES)
+    alone = Forked(script, str(folder))
+    told = alone.communicate()
+    assert alone.returncode == 0, told
+    pair = start(script, 2, str(folder))
+    told = finish(pair)
+    assert [p.returncode for p in pair] == [0, 0], told
+    names = ("False-0.pt", "True-0.pt", "True-1.pt")
+    return [torch.load(folder / name, weights_only=True) for name in names]
+
+
+OBJECTIVES = ("supervised", "adversarial", "swapped", "pair", "means")
+KINDS = ("plain", "odd", "one_source_row", "few_labels", "few_source_labels", "clipped")
+
+
+@pytest.mark.parametrize(
+    ("objective", "kind"),
+    [*((o, k) for o in OBJECTIVES for k in KINDS), ("means", "wide"), ("adversarial", "wide")],
+)
+def test_two_processes_equal_one(
+    objective: str, kind: str, trained: list[dict[str, torch.Tensor]]
+) -> None:
+    """In float64, after 20 steps, to 1e-10; each process, and what was logged too."""
+    alone, *together = trained
+    prefix = f"{objective}/{kind}/"
+    weights = [k for k in alone if k.startswith(prefix) and "log" not in k]
+    assert len(weights) >= 8
+    for name in weights:
+        for other in together:
+            assert float((alone[name].double() - other[name].double()).abs().max()) <= 1e-10, name
+    logged = [k for k in alone if k.startswith(f"{prefix}log")]
+    assert len(logged) == 4
+    for name in logged:
+        torch.testing.assert_close(
+            alone[name], together[0][name], rtol=1e-6, atol=1e-7, equal_nan=True
+        )
+    assert not [k for k in together[1] if "log" in k]  # events are rank 0's
+
+
+def test_cases_differ_from_each_other(trained: list[dict[str, torch.Tensor]]) -> None:
+    """The comparison above is of trained weights: every objective and kind made its own."""
+    for kind in ("odd", "few_labels"):
+        made = [tuple(trained[0][f"{o}/{kind}/network.lower.bias"].tolist()) for o in OBJECTIVES]
+        assert len({tuple(round(x, 9) for x in m) for m in made}) == 4  # the pair is reversal
+
+
+#: A run in a directory, by `image_trainer`; told what to do to itself at some step.
+RUN = """
+import json, os, signal, sys, time
+from pathlib import Path
+import torch
+torch.set_num_threads(1)
+from tiny import image_trainer
+from revgrad.processes import rank
+from revgrad.training import Interrupted, Trainer
+from revgrad.training.distributed import together
+
+folder, what, who, at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+written = set()
+
+def audit(event, arguments):
+    if event == "open" and str(folder) in str(arguments[0]):
+        flags = arguments[2] if len(arguments) > 2 else 0
+        if (arguments[1] or "r")[0] in "wax" or (flags or 0) & (os.O_WRONLY | os.O_RDWR):
+            written.add(str(arguments[0]))
+sys.addaudithook(audit)
+
+plain = Trainer.train_step
+def step_and_more(self, step):
+    marker = folder.parent / "marker"
+    if rank() == who and step == at and not marker.exists():
+        if what == "term":
+            os.kill(os.getpid(), signal.SIGTERM)
+        elif what == "kill":
+            marker.write_text("killed once")
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif what == "nan":
+            with torch.no_grad():
+                self.adapter.network.out.weight[0, 0] = float("nan")
+    return plain(self, step)
+Trainer.train_step = step_and_more
+
+code, text, step = 0, "", None
+with together("cpu"):
+    try:
+        image_trainer(folder, checkpoint_every=4, average=0.9).fit()
+    except Interrupted as stopped:
+        code, text = stopped.exit_code, str(stopped)
+    except ArithmeticError as error:
+        code, text = error.exit_code, str(error)
+    where = rank()
+print(json.dumps(dict(rank=where, code=code, text=text, written=sorted(written))))
+sys.exit(code)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "run.py"
+    path.write_text(RUN)
+    return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The checkpoint of two processes that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    path = folder / "run.py"
+    path.write_text(RUN)
+    pair = start(path, 2, str(folder / "run"), "nothing", "0", "0")
+    told = finish(pair)
+    assert [p.returncode for p in pair] == [0, 0], told
+    first, second = (json.loads(out) for out, _ in told)
+    assert any("checkpoint" in name for name in first["written"])
+    assert second["written"] == []  # only rank 0 writes
+    return checkpoint_digest(folder / "run")
+
+
+def test_processes_agree_on_stopping(script: Path, tmp_path: Path, undisturbed: str) -> None:
+    """SIGTERM to rank 1 only: both stop at the same step, and rank 0 saves."""
+    folder = tmp_path / "run"
+    pair = start(script, 2, str(folder), "term", "1", "9")
+    told = finish(pair)
+    assert [p.returncode for p in pair] == [143, 143], told
+    answers = [json.loads(out) for out, _ in told]
+    saved = Run(folder).checkpoint()
+    assert saved is not None
+    assert saved.step == 10
+    assert [a["text"].split(",")[0] for a in answers] == ["stopped at step 10 of 30"] * 2
+    assert answers[1]["written"] == []
+    pair = start(script, 2, str(folder), "nothing", "0", "0")
+    told = finish(pair)
+    assert [p.returncode for p in pair] == [0, 0], told
+    assert checkpoint_digest(folder) == undisturbed
+
+
+def test_a_loss_that_is_not_finite_on_one_process_stops_both(script: Path, tmp_path: Path) -> None:
+    pair = start(script, 2, str(tmp_path / "run"), "nan", "1", "9")
+    told = finish(pair)
+    assert [p.returncode for p in pair] == [3, 3], told
+    assert all("the checkpoint of step 8 is kept" in json.loads(out)["text"] for out, _ in told)
+
+
+def test_a_dead_peer_does_not_hang(script: Path, tmp_path: Path) -> None:
+    pair = start(script, 2, str(tmp_path / "run"), "kill", "1", "9")
+    try:
+        pair[1].communicate()
+        dead = time.monotonic()
+        pair[0].communicate(timeout=60)
+        assert time.monotonic() - dead < 60
+    finally:
+        finish(pair)
+    assert pair[1].returncode == -signal.SIGKILL
+    assert pair[0].returncode not in (0, None)
+    saved = Run(tmp_path / "run").checkpoint()
+    assert saved is not None
+    assert saved.step == 8
+
+
+def test_torchrun_restarts_a_killed_worker(script: Path, tmp_path: Path, undisturbed: str) -> None:
+    """kill -9 of one of two in mid-run: the weights are those of an undisturbed pair."""
+    arguments = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "3"]
+    arguments += ["--master-port", str(free_port()), "--monitor-interval", "0.1"]
+    told = subprocess.run(
+        [sys.executable, *arguments, str(script), str(tmp_path / "run"), "kill", "1", "14"],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert told.returncode == 0, told.stderr
+    assert (tmp_path / "marker").exists()
+    assert checkpoint_digest(tmp_path / "run") == undisturbed
+
+
+def test_joining_is_for_torchrun_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    from revgrad.processes import rank, world_size
+    from revgrad.training.distributed import together
+
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
+        monkeypatch.delenv(name, raising=False)
+    with together("cpu"):
+        assert not torch.distributed.is_initialized()
+        assert (rank(), world_size()) == (0, 1)
