@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -94,7 +97,7 @@ TRAIN += ["--log-every", "10", "--checkpoint-every", "10", "--evaluate-every", "
 
 
 def test_from_folders_to_a_shipped_model(place: Path, call: Callable[..., Shown]) -> None:
-    trained = call(*TRAIN, "--test", "photos-test", "--run", "runs/a", "--json")
+    trained = call(*TRAIN, "--test", "photos-test", "--output", "runs/a", "--json")
     assert trained.code == 0, trained.err
     record = json.loads(trained.out)
     assert record["cell"] == "synthetic->photos"
@@ -142,7 +145,7 @@ def test_from_folders_to_a_shipped_model(place: Path, call: Callable[..., Shown]
 def test_the_same_command_resumes_and_more_steps_are_refused(
     place: Path, call: Callable[..., Shown]
 ) -> None:
-    words = [*TRAIN, "--run", "runs/a"]
+    words = [*TRAIN, "--output", "runs/a"]
     assert call(*words).code == 0
     before = (place / "runs/a/checkpoint.json").read_bytes()
     assert call(*words).code == 0  # finished: nothing is trained again
@@ -184,13 +187,13 @@ def test_a_config_file_gives_defaults_and_the_command_line_comes_first(
 
 def test_semi_supervised_and_the_two_bounds(place: Path, call: Callable[..., Shown]) -> None:
     words = [word for word in TRAIN if word not in ("--quiet",)]
-    kept = call(*words, "--quiet", "--keep-target-labels", "6", "--run", "runs/s", "--json")
+    kept = call(*words, "--quiet", "--keep-target-labels", "6", "--output", "runs/s", "--json")
     assert kept.code == 0, kept.err
     config = json.loads((place / "runs/s/config.json").read_text())
     assert config["domains"]["target"]["labels"] == 6
     assert config["domains"]["source"]["labels"] == 22  # a tenth of 24 is held out
     for method in ("source-only", "train-on-target"):
-        shown = call(*TRAIN, "--method", method, "--run", f"runs/{method}", "--json")
+        shown = call(*TRAIN, "--method", method, "--output", f"runs/{method}", "--json")
         assert shown.code == 0, shown.err
         config = json.loads((place / f"runs/{method}/config.json").read_text())
         assert config["method"] == method
@@ -210,7 +213,7 @@ def test_npz_files_grey_and_colour(place: Path, call: Callable[..., Shown]) -> N
     np.savez("s.npz", images=images, labels=labels)
     np.savez("t.npz", images=np.stack([255 - images] * 3, axis=-1))
     words = ["--source", "s.npz", "--target", "t.npz", "--steps", "3", "--batch", "8"]
-    shown = call("train", *words, "--run", "r")
+    shown = call("train", *words, "--output", "r")
     assert shown.code == 0, shown.err
     assert "s and s (held out) are grey and t colour" in shown.err.replace("\n", " ")
     assert call("export", "r", "m.safetensors").code == 0  # a registered network needs no --network
@@ -252,8 +255,8 @@ MISTAKES = {
     "batch": (["--batch", "1"], 2, "batch must be at least 2"),
     "norm": (["--batch-norm", "both"], 2, "joint, separate, target"),
     "optimiser": (["--optimiser", "sdg"], 2, "did you mean 'sgd'?"),
-    "run under a file": (["--run", "mine.py/run"], 1, "mine.py/run"),
-    "run in a folder in use": (["--run", "synthetic"], 1, "not empty"),
+    "run under a file": (["--output", "mine.py/run"], 1, "mine.py/run"),
+    "run in a folder in use": (["--output", "synthetic"], 1, "not empty"),
     "too many labels kept": (["--keep-target-labels", "99"], 2, "can't keep 99"),
     "init": (["--init", "mine.py"], 1, "can't be read as safetensors"),
 }
@@ -268,7 +271,7 @@ def test_a_mistake_is_one_clear_line(name: str, place: Path, call: Callable[...,
     for folder in ("flat", "other-classes/zebra"):
         Image.fromarray(np.zeros((16, 16, 3), np.uint8)).save(place / folder / "a.png")
     words, code, text = MISTAKES[name]
-    shown = call(*TRAIN, "--run", "runs/x", *words)
+    shown = call(*TRAIN, "--output", "runs/x", *words)
     assert shown.code == code, shown.err
     assert text in shown.line
     assert "Traceback" not in shown.err
@@ -279,10 +282,10 @@ def test_corrupt_images_are_named_and_can_be_skipped(
     place: Path, call: Callable[..., Shown]
 ) -> None:
     (place / "photos" / "dark" / "3.png").write_bytes(b"\x89PNG broken")
-    failed = call(*TRAIN, "--run", "runs/x")
+    failed = call(*TRAIN, "--output", "runs/x")
     assert failed.code == 1
     assert "dark/3.png" in failed.line
-    skipped = call(*TRAIN, "--run", "runs/x", "--corrupt", "skip")
+    skipped = call(*TRAIN, "--output", "runs/x", "--corrupt", "skip")
     assert skipped.code == 0, skipped.err
     assert "dark/3.png" in skipped.err
 
@@ -290,7 +293,7 @@ def test_corrupt_images_are_named_and_can_be_skipped(
 def test_sizes_that_differ_and_no_size_asked_for(place: Path, call: Callable[..., Shown]) -> None:
     Image.fromarray(np.zeros((20, 16, 3), np.uint8)).save(place / "photos" / "dark" / "tall.png")
     words = [w for i, w in enumerate(TRAIN) if w != "--size" and TRAIN[i - 1] != "--size"]
-    shown = call(*words, "--run", "runs/x")
+    shown = call(*words, "--output", "runs/x")
     assert shown.code == 2
     assert "tall.png" in shown.line
     assert "20" in shown.line
@@ -298,7 +301,7 @@ def test_sizes_that_differ_and_no_size_asked_for(place: Path, call: Callable[...
 
 
 def test_a_loss_that_is_not_finite_stops_with_3(place: Path, call: Callable[..., Shown]) -> None:
-    shown = call(*TRAIN, "--network", "mine:explosive", "--rate", "1e30", "--run", "runs/x")
+    shown = call(*TRAIN, "--network", "mine:explosive", "--rate", "1e30", "--output", "runs/x")
     assert shown.code == 3
     assert "not finite at step" in shown.line
     assert "clip" in shown.line
@@ -308,7 +311,7 @@ def test_a_run_that_is_none_and_an_altered_checkpoint(
     place: Path, call: Callable[..., Shown]
 ) -> None:
     assert "is not a run" in call("evaluate", "photos", "photos-test").line
-    assert call(*TRAIN, "--run", "runs/a").code == 0
+    assert call(*TRAIN, "--output", "runs/a").code == 0
     assert "of your own (mine:small)" in call("predict", "runs/a", "photos").line
     [tensors] = (place / "runs/a").glob("*.safetensors")
     data = bytearray(tensors.read_bytes())
@@ -316,7 +319,7 @@ def test_a_run_that_is_none_and_an_altered_checkpoint(
     tensors.write_bytes(data)
     for words in (
         ["predict", "runs/a", "photos", "--network", "mine:small"],
-        [*TRAIN, "--run", "runs/a"],
+        [*TRAIN, "--output", "runs/a"],
     ):
         shown = call(*words)
         assert shown.code == 1
@@ -364,3 +367,64 @@ def test_demo_trains_compares_and_draws(tmp_path: Path) -> None:
         pixels = pixels_of(picture)
         assert pixels.shape[1] > 600
         assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 50  # something is drawn
+
+
+def started(place: Path, *launcher: str, run: str, steps: int) -> subprocess.Popen[str]:
+    words = [word if word != "30" else str(steps) for word in TRAIN]
+    return subprocess.Popen(
+        [sys.executable, "-m", *launcher, "revgrad", *words, "--output", run],
+        cwd=place,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_the_same_command_goes_on(
+    number: signal.Signals, code: int, place: Path, call: Callable[..., Shown]
+) -> None:
+    process = started(place, run="runs/a", steps=100_000)
+    metrics = place / "runs/a/metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while not (metrics.exists() and metrics.stat().st_size) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code, errors
+    assert "Traceback" not in errors
+    assert "the same command goes on from there" in errors
+    from revgrad.training import Run
+
+    saved = Run(place / "runs/a").checkpoint()
+    assert saved is not None
+    assert 0 < saved.step < 100_000
+    assert f"stopped at step {saved.step} of 100000" in errors
+
+
+def test_torchrun_runs_the_same_command(place: Path, call: Callable[..., Shown]) -> None:
+    launcher = ["torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "1"]
+    launcher += ["--master-addr", "127.0.0.1", "--master-port", str(free_port()), "-m"]
+    process = started(place, *launcher, run="runs/two", steps=30)
+    printed, errors = process.communicate(timeout=200)
+    assert process.returncode == 0, errors
+    assert printed.count("run in runs/two") == 1  # the first process speaks, the other is silent
+    assert json.loads((place / "runs/two/config.json").read_text())["machine"]["processes"] == 2
+    assert call(*TRAIN, "--output", "runs/one").code == 0
+    # the same batches, so nearly the same losses, on one process and on two
+    last = {}
+    for name in ("one", "two"):
+        lines = (place / f"runs/{name}/metrics.jsonl").read_text().splitlines()
+        assert len(lines) == 6
+        records = [json.loads(line) for line in lines]
+        last[name] = next(r for r in reversed(records) if r["kind"] == "training")
+    for key in ("label_loss", "domain_loss", "domain_accuracy"):
+        assert last["one"][key] == pytest.approx(last["two"][key], rel=1e-3), key
+
+
+def free_port() -> int:
+    with socket.socket() as place:
+        place.bind(("127.0.0.1", 0))
+        port: int = place.getsockname()[1]
+        return port

@@ -46,8 +46,6 @@ def main() -> None:
         app()
     except RevgradError as error:
         _fail(str(error), error.exit_code)
-    except KeyboardInterrupt as error:
-        _fail(str(error) or "interrupted", getattr(error, "exit_code", 130))
 
 
 def _fail(text: str, code: int) -> None:

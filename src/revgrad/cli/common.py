@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,6 +129,19 @@ class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         kind = "note" if record.levelno <= logging.INFO else "warning"
         print(f"{kind}: {record.getMessage()}", file=sys.stderr)
+
+
+@contextmanager
+def told_when_interrupted() -> Iterator[None]:
+    """Say where training stopped and exit with 130 or 143: typer would only say "aborted"."""
+    from revgrad.training import Interrupted
+
+    try:
+        yield
+    except Interrupted as stop:
+        if not int(os.environ.get("RANK", 0)):
+            print(f"revgrad: {stop}", file=sys.stderr)
+        raise typer.Exit(stop.exit_code) from None
 
 
 def echo_json(value: Any) -> None:

@@ -93,7 +93,7 @@ def _start(
 ) -> subprocess.Popen[str]:
     """The same command a user would type."""
     command = [sys.executable, "-m", "revgrad", "train", *common, "--json"]
-    command += ["--method", method, "--run", str(folders[method])]
+    command += ["--method", method, "--output", str(folders[method])]
     if quiet:
         command.append("--quiet")
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

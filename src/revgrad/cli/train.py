@@ -7,7 +7,14 @@ from pathlib import Path
 
 import typer
 
-from revgrad.cli.common import JSON, ImageOptions, echo_json, parse_widths, speak
+from revgrad.cli.common import (
+    JSON,
+    ImageOptions,
+    echo_json,
+    parse_widths,
+    speak,
+    told_when_interrupted,
+)
 from revgrad.cli.config_file import read_config
 from revgrad.errors import InputError
 
@@ -140,7 +147,11 @@ def train(
     ),
     run: Path = typer.Option(
         ...,
-        help="Folder of the run. The same command resumes it.",
+        "--output",
+        "-o",
+        "--run",
+        help="Folder of the run. The same command resumes it. (torchrun wants --output: it has "
+        "an option of its own that begins with --run.)",
         rich_help_panel=OUTPUT,
     ),
     evaluate_every: int = typer.Option(
@@ -212,33 +223,34 @@ def train(
         from revgrad.training.restoring import load_initial
 
         load_initial(built, init)
-    adapted = adapt(
-        built,
-        labelled,
-        unlabelled,
-        layer=layer,
-        method=method,
-        settings=settings,
-        hidden=parse_widths(hidden),
-        per_image=per_image,
-        held_out=held_out,
-        target_test=tested,
-        semi_supervised=bool(keep_target_labels),
-        run=run,
-        progress=not quiet,
-        network_name=network,
-        options={
-            "source": source,
-            "target": target,
-            "test": test,
-            "size": images.size,
-            "fit": fit,
-            "corrupt": corrupt,
-            "per_image": per_image,
-            "outputs": outputs,
-            "init": None if init is None else str(init),
-        },
-    )
+    with told_when_interrupted():
+        adapted = adapt(
+            built,
+            labelled,
+            unlabelled,
+            layer=layer,
+            method=method,
+            settings=settings,
+            hidden=parse_widths(hidden),
+            per_image=per_image,
+            held_out=held_out,
+            target_test=tested,
+            semi_supervised=bool(keep_target_labels),
+            run=run,
+            progress=not quiet,
+            network_name=network,
+            options={
+                "source": source,
+                "target": target,
+                "test": test,
+                "size": images.size,
+                "fit": fit,
+                "corrupt": corrupt,
+                "per_image": per_image,
+                "outputs": outputs,
+                "init": None if init is None else str(init),
+            },
+        )
     if int(os.environ.get("RANK", 0)):
         return
     record = result_record(run, adapted)

@@ -51,6 +51,7 @@ class RunConfig:
             "input shape": self.input_shape,
             "domain classifier": self.domain_hidden,
             "preprocessing": self.preprocessing,
+            "init": self.options.get("init"),
         }
         values |= {key: value for key, value in self.settings.items() if key not in DISPLAY}
         for role, facts in self.domains.items():
