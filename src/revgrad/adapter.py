@@ -10,8 +10,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from revgrad.batches import Batch, Inputs, row_count, select_rows
-from revgrad.cutting import cut
+from revgrad.batches import Batch, Inputs, call_on, map_inputs, row_count, select_rows
+from revgrad.cutting import Cut, cut
 from revgrad.errors import InputError
 from revgrad.networks.domain_classifier import DomainClassifier
 from revgrad.preprocessing import Preprocessing
@@ -49,6 +49,7 @@ class DomainAdapter(nn.Module):
         preprocessing: nn.Module | None = None,
         *,
         batch_norm: BatchNormPolicy = "joint",
+        pieces: Cut | None = None,
     ) -> None:
         super().__init__()
         if batch_norm not in POLICIES:
@@ -61,7 +62,7 @@ class DomainAdapter(nn.Module):
             self.preprocessing.to(parameter.device, parameter.dtype)
         self.layer = layer
         self.batch_norm = batch_norm
-        self.cut = cut(network, layer)
+        self.cut = cut(network, layer) if pieces is None else pieces  # cut already
         self._norms = [m for m in network.modules() if isinstance(m, _BATCH_NORMS)]
         behind = network if self.cut.predictor is None else self.cut.predictor
         self._norms_behind = any(isinstance(m, _BATCH_NORMS) for m in behind.modules())
@@ -80,13 +81,21 @@ class DomainAdapter(nn.Module):
     ) -> DomainAdapter:
         """An adapter with a new `DomainClassifier`, as wide as the layer's output for `example`."""
         prepare = Preprocessing.identity() if preprocessing is None else preprocessing
-        width = features_of(network, layer, prepare, example).flatten(1).shape[1]
+        pieces = cut(network, layer)
         parameter = next(network.parameters(), None)
+        if parameter is not None:
+            prepare.to(parameter.device, parameter.dtype)
+            device = parameter.device
+            example = map_inputs(lambda tensor: tensor.to(device), example)
+        with torch.no_grad(), evaluating(network):
+            width = pieces.features(prepare(example)).flatten(1).shape[1]
         with torch.random.fork_rng(devices=[]):  # layers draw weights before they get ours
             classifier = DomainClassifier(width, hidden=hidden, domains=domains, seed=seed)
         if parameter is not None:
             classifier.to(parameter.device, parameter.dtype)
-        return DomainAdapter(network, layer, classifier, prepare, batch_norm=batch_norm)
+        return DomainAdapter(
+            network, layer, classifier, prepare, batch_norm=batch_norm, pieces=pieces
+        )
 
     def forward(self, batch: Batch) -> Outputs:
         """Features of all rows and predictions of the labelled ones, in training or evaluation."""
@@ -98,7 +107,7 @@ class DomainAdapter(nn.Module):
 
     def predict(self, inputs: Inputs) -> Any:
         """The network's output for raw inputs: what is shipped."""
-        return _call(self.network, self.preprocessing(inputs))
+        return call_on(self.network, self.preprocessing(inputs))
 
     def _separate_passes(self, inputs: Inputs, batch: Batch) -> Outputs:
         features, predictions = [], []
@@ -148,27 +157,7 @@ class Shipped(nn.Module):
         self.network = network
 
     def forward(self, inputs: Inputs) -> Any:
-        return _call(self.network, self.preprocessing(inputs))
-
-
-def _call(network: nn.Module, inputs: Inputs) -> Any:
-    """The network's output: a tuple's tensors are its arguments, a dict's its keyword arguments."""
-    if isinstance(inputs, dict):
-        return network(**inputs)
-    return network(*inputs) if isinstance(inputs, tuple) else network(inputs)
-
-
-def features_of(
-    network: nn.Module, layer: str, preprocessing: nn.Module, example: Inputs
-) -> Tensor:
-    """The layer's output for raw inputs, without gradient, the network's mode left as it was."""
-    pieces = cut(network, layer)
-    parameter = next(network.parameters(), None)
-    if parameter is not None:
-        preprocessing.to(parameter.device, parameter.dtype)
-        example = select_rows(example, slice(None))
-    with torch.no_grad(), evaluating(network):
-        return pieces.features(preprocessing(example))
+        return call_on(self.network, self.preprocessing(inputs))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,6 +22,13 @@ def map_inputs(function: Callable[[Tensor], Tensor], inputs: Inputs) -> Inputs:
     if isinstance(inputs, dict):
         return {key: function(value) for key, value in inputs.items()}
     return tuple(function(value) for value in inputs)
+
+
+def call_on(function: Callable[..., Any], inputs: Inputs) -> Any:
+    """`function` of a nested input: a tuple's tensors are its arguments, a dict's named ones."""
+    if isinstance(inputs, Tensor):
+        return function(inputs)
+    return function(**inputs) if isinstance(inputs, dict) else function(*inputs)
 
 
 def tensors_of(inputs: Inputs) -> list[Tensor]:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from revgrad.batches import Inputs, row_count
+from revgrad.batches import Inputs, call_on, row_count
 from revgrad.cutting.cuts import crossing_values, single_calls
 from revgrad.cutting.splitting import split
-from revgrad.cutting.tap import call, run_tapped
+from revgrad.cutting.tap import run_tapped
 from revgrad.cutting.tracing import Trace, Untraceable, double, trace
 from revgrad.errors import CutError
 
@@ -72,7 +72,7 @@ def _run(network: nn.Module, example: Inputs) -> dict[nn.Module, list[_Output]]:
 
     handles = [m.register_forward_hook(note) for m in network.modules() if m is not network]
     try:
-        call(network, example)
+        call_on(network, example)
     finally:
         for handle in handles:
             handle.remove()

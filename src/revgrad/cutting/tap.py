@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from revgrad.batches import Inputs, row_count
+from revgrad.batches import Inputs, call_on, row_count
 from revgrad.errors import CutError
 
 _ADVICE = "revgrad.layers(network, example) lists the layers that work"
@@ -89,7 +89,7 @@ def run_tapped(
     handle = network.get_submodule(layer).register_forward_hook(tap)
     _active.taps.append(tap)
     try:
-        output = call(network, inputs)
+        output = call_on(network, inputs)
     except _Stop as stop:
         if stop.tap is not tap:
             raise
@@ -114,13 +114,6 @@ def run_tapped(
         )
     _check_rows(output, tap)
     return tap.features, output
-
-
-def call(network: nn.Module, inputs: Inputs) -> Any:
-    """The network on a nested input: a tuple as arguments, a dict as named ones."""
-    if isinstance(inputs, Tensor):
-        return network(inputs)
-    return network(**inputs) if isinstance(inputs, dict) else network(*inputs)
 
 
 def _is_crossing(error: Exception, count: int, chosen: int) -> bool:
