@@ -9,7 +9,7 @@ from revgrad.cli.common import JSON, echo_json, parse_size, speak
 
 def layers(
     network: str = typer.Argument(..., help="mnist, svhn, gtsrb, alexnet, or module:function."),
-    size: str | None = typer.Option(None, help="Image size.  [default: the network's, or 32]"),
+    size: str | None = typer.Option(None, help="Image size. Default: the network's, or 32."),
     channels: int = typer.Option(3, help="Image channels."),
     classes: int = typer.Option(10, help="Classes."),
     as_json: bool = JSON,

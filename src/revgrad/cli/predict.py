@@ -15,7 +15,7 @@ def predict(
     run: Path = typer.Argument(..., help="Folder of the run."),
     data: str = typer.Argument(..., help="Inputs: a folder of images, an .npz file or a name."),
     output: Path | None = typer.Option(
-        None, "--output", "-o", help="A csv file.  [default: print it]"
+        None, "--output", "-o", help="A csv file. Default: print it."
     ),
     network: str | None = NETWORK_AGAIN,
     as_json: bool = JSON,

@@ -55,7 +55,7 @@ def train(
     ),
     size: str | None = typer.Option(
         None,
-        help="Image size, one number or HEIGHTxWIDTH.  [default: the network's]",
+        help="Image size, one number or HEIGHTxWIDTH. Default: the network's.",
         rich_help_panel=DATA,
     ),
     fit: str = typer.Option(
@@ -76,13 +76,13 @@ def train(
     ),
     layer: str | None = typer.Option(
         None,
-        help="Where the domain classifier is attached; `revgrad layers` lists them.  "
-        "[default: the network's]",
+        help="Where the domain classifier is attached; `revgrad layers` lists them. "
+        "Default: the network's.",
         rich_help_panel=NETWORK,
     ),
     hidden: str | None = typer.Option(
         None,
-        help="Hidden widths of the domain classifier.  [default: the network's, or 1024,1024]",
+        help="Hidden widths of the domain classifier. Default: the network's, or 1024,1024.",
         rich_help_panel=NETWORK,
     ),
     init: Path | None = typer.Option(
@@ -121,11 +121,11 @@ def train(
     ),
     max_norm: float | None = typer.Option(
         None,
-        help="Limit of the norm of the weights into a unit; 0: none.  [default: the network's]",
+        help="Limit of the norm of the weights into a unit; 0: none. Default: the network's.",
         rich_help_panel=TRAINING,
     ),
     clip: float | None = typer.Option(
-        None, help="Limit of the gradients' norm.  [default: none]", rich_help_panel=TRAINING
+        None, help="Limit of the gradients' norm. Default: none.", rich_help_panel=TRAINING
     ),
     batch_norm: str = typer.Option(
         "joint",
@@ -135,7 +135,7 @@ def train(
     ),
     average: float | None = typer.Option(
         None,
-        help="Decay of a moving average of the weights, e.g. 0.999.  [default: none]",
+        help="Decay of a moving average of the weights, e.g. 0.999. Default: none.",
         rich_help_panel=TRAINING,
     ),
     seed: int = typer.Option(
