@@ -145,7 +145,9 @@ def test_cache_is_used_and_keyed(folder: Path, cache: Path) -> None:
 
 
 def test_missing_or_damaged_photographs(folder: Path, cache: Path) -> None:
-    with pytest.raises(DataError, match=r"none in .*bsds500/val: put .*REVGRAD_DATA"):
+    with pytest.raises(
+        DataError, match=r"no photographs in .*bsds500/val or .*fetch bsds500.*REVGRAD_DATA"
+    ):
         mnist_m("test")
     write_photographs(folder, "val", PHOTOGRAPHS)
     (folder / "bsds500" / "val" / "x.jpg").write_bytes(b"half")

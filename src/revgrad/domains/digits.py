@@ -11,9 +11,9 @@ import numpy as np
 
 from revgrad.domains.arrays import from_arrays
 from revgrad.domains.domain import Domain
-from revgrad.domains.images import read_pixels
 from revgrad.domains.mnist import DIGITS
 from revgrad.domains.mnist_m import blend
+from revgrad.domains.photographs import read_photographs
 from revgrad.errors import DataError, missing_extra, unknown
 
 SPLITS = ("train", "test", "all")
@@ -103,4 +103,4 @@ def _read_digits(split: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _read_photographs() -> list[np.ndarray]:
-    return [read_pixels(_package_file("skimage", f"data/{name}"), 3) for name in PHOTOGRAPHS]
+    return read_photographs(_package_file("skimage", f"data/{name}") for name in PHOTOGRAPHS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,15 @@ from revgrad.batches import tensors_of
 from revgrad.domains.arrays import ArrayStore
 from revgrad.domains.cache import ImageWriter, cached_images, require_space
 from revgrad.domains.domain import Domain
-from revgrad.domains.images import EXTENSIONS, Unreadable, read_pixels
 from revgrad.domains.mnist import DIGITS, SPLITS, mnist
-from revgrad.domains.places import cache_folder, data_folder
-from revgrad.errors import DataError, InputError, unknown
+from revgrad.domains.photographs import (
+    bsds500_folder,
+    hash_photographs,
+    list_photographs,
+    read_photographs,
+)
+from revgrad.domains.places import cache_folder
+from revgrad.errors import InputError, unknown
 
 #: Photographs of BSDS500 behind each split: test backgrounds are never seen in training.
 PHOTOGRAPHS = {"train": "train", "test": "val"}
@@ -91,18 +95,16 @@ def mnist_m(split: str = "train", *, seed: int = 0) -> Domain:
     if split not in SPLITS:
         raise unknown("split of mnist-m", split, SPLITS)
     digits = mnist(split)
-    paths = _photograph_paths(data_folder() / "bsds500" / PHOTOGRAPHS[split])
-    digest = hashlib.blake2b(f"{_FORMAT} {seed} {digits.fingerprint()}".encode(), digest_size=16)
-    for path in paths:
-        digest.update(path.name.encode())
-        digest.update(hashlib.blake2b(path.read_bytes()).digest())
+    paths = list_photographs(bsds500_folder(PHOTOGRAPHS[split]))
+    made_of = f"{_FORMAT} {seed} {digits.fingerprint()} {hash_photographs(paths)}"
+    digest = hashlib.blake2b(made_of.encode(), digest_size=16)
     folder = cache_folder()
 
     def build(start: Any) -> dict[str, Any]:
         require_space(folder, len(digits) * 28 * 28 * 3)
         writer: ImageWriter = start((28, 28, 3))
         grey = tensors_of(digits.batch(np.arange(len(digits))).inputs)[0]
-        writer.write(blend(grey[:, 0].numpy(), _read(paths), seed))
+        writer.write(blend(grey[:, 0].numpy(), read_photographs(paths), seed))
         return {"split": split, "seed": seed, "photographs": len(paths)}
 
     found = cached_images(folder, f"mnist-m-{split}-{digest.hexdigest()}", build)
@@ -112,30 +114,3 @@ def mnist_m(split: str = "train", *, seed: int = 0) -> Domain:
         classes=DIGITS,
         name="mnist-m",
     )
-
-
-def _photograph_paths(folder: Path) -> list[Path]:
-    paths = []
-    if folder.is_dir():
-        paths = sorted(
-            path
-            for path in folder.iterdir()
-            if path.suffix.lower() in EXTENSIONS and not path.name.startswith(".")
-        )
-    if not paths:
-        raise DataError(
-            f"MNIST-M needs the photographs of BSDS500, but there are none in {folder}: put its "
-            "images/train into bsds500/train and its images/val into bsds500/val of the data "
-            "folder (REVGRAD_DATA); any colour photographs will do"
-        )
-    return paths
-
-
-def _read(paths: Sequence[Path]) -> list[np.ndarray]:
-    photographs = []
-    for path in paths:
-        try:
-            photographs.append(read_pixels(path, 3))
-        except Unreadable as error:
-            raise DataError(f"the photograph {path} can't be read: {error}") from None
-    return photographs
