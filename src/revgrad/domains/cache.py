@@ -1,8 +1,9 @@
 """Images kept on disk as one memory-mapped `.npy`: built once, committed by one rename.
 
-An entry is a folder `<key>` with `images.npy` (uint8, NHWC) and `about.json`. It is written under
-another name and renamed when complete, so whatever stands under its key is whole; a process that is
-killed leaves only a hidden folder, which a later build sweeps away.
+An entry is a folder `<key>` with `images.npy` (uint8, NHWC), `about.json` and, where the builder
+knows labels, `labels.npy`. It is written under another name and renamed when complete, so whatever
+stands under its key is whole; a process that is killed leaves only a hidden folder, which a later
+build sweeps away.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ class CachedImages(NamedTuple):
     """images  (rows, height, width, channels) uint8, memory-mapped, read-only
     digest  of the images' content
     about   what the builder noted beside them
+    labels  (rows,), where the builder gave the writer some
     """
 
     images: np.ndarray
     digest: str
     about: dict[str, Any]
+    labels: np.ndarray | None = None
 
 
 class ImageWriter:
@@ -48,6 +51,7 @@ class ImageWriter:
     def __init__(self, file: BinaryIO, shape: tuple[int, int, int]) -> None:
         self.shape = shape
         self.rows = 0
+        self.labels: np.ndarray | None = None  # kept beside the images where set, one a row
         self._file = file
         self._digest = hashlib.blake2b(digest_size=16)
         file.write(self._header())
@@ -134,8 +138,12 @@ def _build(folder: Path, entry: Path, build: Builder) -> None:
 
             about = build(start)
             digest = writers[0].finish()
-        note = json.dumps({"digest": digest, "rows": writers[0].rows, "about": about})
-        (work / "about.json").write_text(note, encoding="utf-8")
+        labels = writers[0].labels
+        if labels is not None:
+            np.save(work / "labels.npy", labels)
+        note = {"digest": digest, "rows": writers[0].rows, "labels": labels is not None}
+        text = json.dumps({**note, "about": about})
+        (work / "about.json").write_text(text, encoding="utf-8")
         if entry.exists() and _open(entry) is None:  # damaged: out of the way
             shutil.rmtree(entry, ignore_errors=True)
         try:
@@ -154,7 +162,12 @@ def _open(entry: Path) -> CachedImages | None:
         images = np.load(entry / "images.npy", mmap_mode="r", allow_pickle=False)
         if images.dtype != np.uint8 or images.ndim != 4 or len(images) != note["rows"]:
             return None
-        return CachedImages(images, str(note["digest"]), dict(note["about"]))
+        labels = None
+        if note.get("labels"):
+            labels = np.load(entry / "labels.npy", allow_pickle=False)
+            if len(labels) != len(images):
+                return None
+        return CachedImages(images, str(note["digest"]), dict(note["about"]), labels)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
