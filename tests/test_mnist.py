@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from revgrad.domains import mnist
+from revgrad.domains.fetching import found
+from revgrad.domains.sources import SOURCES
 from revgrad.errors import DataError, InputError
 
 DIGITS = np.random.default_rng(0).integers(0, 256, (30, 28, 28), dtype=np.uint8)
@@ -62,7 +64,13 @@ def test_missing_says_what_and_where(folder: Path) -> None:
     with pytest.raises(DataError) as caught:
         mnist("test")
     message = str(caught.value)
-    for part in ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", str(folder), "REVGRAD_DATA"):
+    for part in (
+        "t10k-images-idx3-ubyte",
+        "t10k-labels-idx1-ubyte",
+        str(folder),
+        "REVGRAD_DATA",
+        "revgrad data fetch mnist",
+    ):
         assert part in message
     write(folder, "t10k-images-idx3-ubyte", idx(2051, DIGITS))
     with pytest.raises(DataError) as caught:
@@ -110,21 +118,14 @@ def test_damaged_gz(folder: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-MD5 = {
-    "train-images-idx3-ubyte": "f68b3c2dcbeaaa9fbdd348bbdeb89873",
-    "train-labels-idx1-ubyte": "d53e105ee54ea40749a09fcbcd1e9432",
-    "t10k-images-idx3-ubyte": "9fb629c4189551a2d022fa330f9573f3",
-    "t10k-labels-idx1-ubyte": "ec29112dd5afa0611ce80d1b7f02629c",
-}
-
-
 def test_real_files(data_folder: Path) -> None:
     if not (data_folder / "mnist").is_dir():
         pytest.skip(f"no mnist in {data_folder}")
-    for name, wanted in MD5.items():
-        path = data_folder / "mnist" / f"{name}.gz"
-        if path.is_file():
-            assert hashlib.md5(path.read_bytes()).hexdigest() == wanted
+    for remote in SOURCES["mnist"].files:  # of the official MD5, whichever form is there
+        path = found(remote, data_folder)
+        assert path is not None, remote.file
+        digests = {remote.md5, *remote.also.values()}
+        assert hashlib.md5(path.read_bytes()).hexdigest() in digests
     train, test = mnist("train"), mnist("test")
     assert (len(train), len(test)) == (60_000, 10_000)
     assert train.labels is not None

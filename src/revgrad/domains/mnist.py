@@ -12,6 +12,7 @@ import numpy as np
 from revgrad.domains.arrays import from_arrays
 from revgrad.domains.domain import Domain
 from revgrad.domains.places import data_folder
+from revgrad.domains.sources import missing
 from revgrad.errors import DataError, unknown
 
 SPLITS = {"train": "train", "test": "t10k"}
@@ -47,7 +48,7 @@ def mnist(split: str = "train") -> Domain:
 
 def _find(*names: str) -> list[Path]:
     base = data_folder() / "mnist"
-    found, missing = [], []
+    found, missed = [], []
     for name in names:
         dotted = name.replace("-idx", ".idx")
         candidates = (
@@ -58,15 +59,12 @@ def _find(*names: str) -> list[Path]:
         )
         path = next((path for path in candidates if path.is_file()), None)
         if path is None:
-            missing.append(name)
+            missed.append(name)
         else:
             found.append(path)
-    if missing:
-        raise DataError(
-            f"MNIST is missing: no {' and no '.join(missing)} (or .gz) in {base} or {base}/raw; "
-            "put the official files there by hand, or set REVGRAD_DATA to the folder that has "
-            "mnist/ in it"
-        )
+    if missed:
+        what = f"{' and no '.join(missed)} (or .gz)"
+        raise missing("mnist", what, [base, base / "raw"])
     return found
 
 

@@ -64,6 +64,23 @@ def from_npz(path: str | Path, *, layout: str = "auto", name: str | None = None)
     )
 
 
+def labelled_npz(
+    path: Path, shape: tuple[int, int, int], classes: Sequence[str], name: str
+) -> Domain:
+    """A named set kept as `.npz`: uint8 images of `shape` (C, H, W), each with a class number."""
+    domain = from_npz(path, name=name)
+    if not len(domain) or not domain.is_images or domain.shape != shape:
+        came = "none" if not len(domain) else f"inputs of shape {domain.shape}"
+        raise DataError(f"{path} should hold uint8 images of shape {shape}: {came}")
+    if domain.labels is None or not domain.is_classification:
+        raise DataError(f"{path} should hold labels, one class number an image")
+    if domain.labels.max() >= len(classes):
+        raise DataError(
+            f"{path} holds the label {domain.labels.max()}: labels are 0 to {len(classes) - 1}"
+        )
+    return Domain(domain.store, domain.labels, classes=classes, name=name)
+
+
 def _names(classes: np.ndarray, path: Path) -> Sequence[str]:
     if classes.ndim != 1:
         raise InputError(f"{path}: classes must be a list of names, not of shape {classes.shape}")
