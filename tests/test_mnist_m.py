@@ -171,3 +171,30 @@ def test_real_data(data_folder: Path) -> None:
     paper = (digits == 0).expand_as(blended)
     assert 60 < blended[paper].mean() < 150
     assert blended[(digits == 255).expand_as(blended)].mean() > blended[paper].mean() + 20
+
+
+def test_32_pixels_are_28_with_a_margin_and_their_making_is_noted(
+    data_folder: Path, cache: Path
+) -> None:
+    import json
+
+    small, large = mnist_m("test"), mnist_m("test", size=32)
+    assert large.shape == (3, 32, 32)
+    assert (large.labels == small.labels).all()
+    digits = mnist("test").batch([0, 1]).inputs.numpy()[:, 0]
+    images = large.batch([0, 1]).inputs.numpy()
+    assert images[0][:, :2].any()  # the patch reaches into the margin, where there is no ink
+    # |digit − patch| = 255 − patch under full ink, so the two sizes differ by their patches only
+    assert (images[0][:, 2:30, 2:30][:, digits[0] == 255] > 0).any()
+    notes = [json.loads(path.read_text()) for path in cache.rglob("about.json")]
+    [text] = [json.dumps(note) for note in notes if '"size": 32' in json.dumps(note)]
+    assert all(word in text for word in ("seed", "photographs", "digits", "numpy", "pillow"))
+
+
+def test_blocks_continue_the_stream() -> None:
+    """Digit i gets the same patch whichever block it is blended in."""
+    from revgrad.domains.mnist_m import _backdrop, _blend
+
+    whole = blend(DIGITS, PHOTOGRAPHS, seed=5)
+    backdrop = _backdrop(PHOTOGRAPHS, 28, 28)
+    assert (_blend(DIGITS[1000:1100], backdrop, 5, 1000) == whole[1000:1100]).all()
