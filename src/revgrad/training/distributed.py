@@ -46,8 +46,20 @@ def together(device: str) -> Iterator[None]:
     if not started_by_torchrun() or torch.distributed.is_initialized():
         yield
         return
+    from torch.distributed.distributed_c10d import PrefixStore
+    from torch.distributed.rendezvous import rendezvous
+
     backend = "nccl" if choose_device(device).type == "cuda" else "gloo"
-    torch.distributed.init_process_group(backend)
+    # After a restart torchrun's default store still holds the addresses of the processes before,
+    # and gloo would try to connect to them: each attempt gets keys of its own.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store, rank, world = next(rendezvous("env://"))
+    torch.distributed.init_process_group(
+        backend,
+        store=PrefixStore(f"revgrad attempt {attempt}", store),
+        rank=rank,
+        world_size=world,
+    )
     try:
         yield
     finally:
