@@ -242,8 +242,8 @@ def _decode(
             return images, failed
 
         tasks = [paths[i : i + _TASK] for i in range(0, len(paths), _TASK)]
-        with _bar(len(paths), f"decoding {folder.name}", progress) as advance:
-            for task, (images, failed) in zip(tasks, _in_order(decode, tasks), strict=True):
+        with progress_bar(len(paths), f"decoding {folder.name}", progress) as advance:
+            for task, (images, failed) in zip(tasks, in_order(decode, tasks), strict=True):
                 bad.update(failed)
                 if images:
                     writer.write(np.stack(images))
@@ -273,7 +273,7 @@ def _common_size(folder: Path, headers: dict[str, Header]) -> Size:
     return size
 
 
-def _in_order(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+def in_order(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
     """Results of `work` in threads, in order, with few of them waiting at a time."""
     threads = min(16, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4)
     pending: deque[Future[Result]] = deque()
@@ -290,7 +290,8 @@ def _in_order(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator
 
 
 @contextmanager
-def _bar(total: int, text: str, wanted: bool) -> Iterator[Callable[[int], None]]:
+def progress_bar(total: int, text: str, wanted: bool) -> Iterator[Callable[[int], None]]:
+    """Draws how far `total` is done, on a terminal and where it is many; call with each step."""
     if not wanted or total < _PROGRESS_FROM or not sys.stderr.isatty():
         yield lambda done: None
         return
