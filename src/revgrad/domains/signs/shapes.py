@@ -142,8 +142,8 @@ def render(layers: Sequence[Layer], palette: Mapping[str, Colour], size: int) ->
     draw = ImageDraw.Draw(image)
     for figure, colour in layers:
         for points in figure:
-            # A pixel's centre is half a pixel from its corner: without it, left ≠ right.
-            at = (points / MARGIN + 1) * (side / 2) - 0.5
+            # Pillow paints every pixel that the outline touches, which treats left and right alike.
+            at = (points / MARGIN + 1) * (side / 2)
             draw.polygon(at.ravel().tolist(), fill=palette[colour])
     # Premultiplied while averaging, so that what is transparent lends no colour to the edge.
     return np.asarray(image.convert("RGBa").reduce(_OVERSAMPLING).convert("RGBA"))
