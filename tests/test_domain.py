@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.io import savemat
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -29,6 +30,10 @@ from revgrad.domains import (
     open_domain,
     resized,
 )
+from revgrad.domains.gtsrb import gtsrb
+from revgrad.domains.office import office31, saenko_split
+from revgrad.domains.svhn import svhn
+from revgrad.domains.usps import usps
 from revgrad.errors import InputError, UnknownNameError
 
 
@@ -99,6 +104,48 @@ def make_mnist_m(path: Path) -> Domain:
     return mnist_m("train")
 
 
+def make_svhn(path: Path) -> Domain:
+    (path / "svhn").mkdir(exist_ok=True)
+    pixels = np.random.default_rng(5).integers(0, 256, (32, 32, 3, 9), dtype=np.uint8)
+    savemat(path / "svhn" / "test_32x32.mat", {"X": pixels, "y": np.arange(1, 10)[:, None]})
+    return svhn("test")
+
+
+def make_svhn28(path: Path) -> Domain:
+    (path / "svhn28").mkdir(exist_ok=True)
+    pixels = np.random.default_rng(5).integers(0, 256, (9, 28, 28, 3), dtype=np.uint8)
+    np.savez(path / "svhn28" / "train.npz", images=pixels, labels=np.arange(9))
+    return svhn("train")
+
+
+def make_usps(path: Path) -> Domain:
+    (path / "usps").mkdir(exist_ok=True)
+    pixels = np.random.default_rng(6).integers(0, 256, (9, 16, 16), dtype=np.uint8)
+    np.savez(path / "usps" / "test.npz", images=pixels, labels=np.arange(9))
+    return usps("test")
+
+
+def make_gtsrb(path: Path) -> Domain:
+    root = path / "gtsrb" / "GTSRB" / "Final_Test" / "Images"
+    if not root.exists():
+        root.mkdir(parents=True)
+        lines = ["Filename;Width;Height;Roi.X1;Roi.Y1;Roi.X2;Roi.Y2;ClassId"]
+        for i, image in enumerate(np.random.default_rng(7).integers(0, 256, (9, 50, 45, 3))):
+            Image.fromarray(image.astype(np.uint8)).save(root / f"{i}.ppm")
+            lines.append(f"{i}.ppm;45;50;5;6;40;45;{i}")
+        (root / "GT-final_test.csv").write_text("\n".join(lines))
+    return gtsrb("official-test")
+
+
+def make_office(path: Path) -> Domain:
+    for i, image in enumerate(images(9)):
+        where = path / "office31" / "webcam" / "images" / ("mug" if i % 2 else "pen")
+        where.mkdir(parents=True, exist_ok=True)
+        if not (where / f"{i}.png").exists():  # its time of change is part of the fingerprint
+            Image.fromarray(image).save(where / f"{i}.png")
+    return office31("webcam", size=10)
+
+
 def memory_map(path: Path) -> Domain:
     np.save(path / "x.npy", images())
     return from_arrays(np.load(path / "x.npy", mmap_mode="r"), np.arange(12))
@@ -119,6 +166,12 @@ MAKERS: dict[str, Callable[[Path], Domain]] = {
     "cached dataset": lambda path: from_dataset(Items(), cache=True),
     "mnist": make_mnist,
     "mnist-m": make_mnist_m,
+    "svhn": make_svhn,
+    "svhn28": make_svhn28,
+    "usps": make_usps,
+    "gtsrb": make_gtsrb,
+    "office31": make_office,
+    "saenko split": lambda path: saenko_split(make_office(path), 3, seed=1),
     "digits": lambda path: digits("test"),
     "digits-m": lambda path: digits_m("test"),
     "grey as colour": lambda path: from_arrays(images(channels=1)).as_colour(),
