@@ -21,8 +21,8 @@ from revgrad.domains.domain import Domain
 from revgrad.domains.gtsrb_classes import SIGNS
 from revgrad.domains.signs import photographing
 from revgrad.domains.signs.drawing import Style, drawings
-from revgrad.domains.signs.photographing import SynSigns, photograph, scenes
-from revgrad.domains.syn_signs import check, syn_signs
+from revgrad.domains.signs.photographing import photograph, scenes
+from revgrad.domains.syn_signs import SynSigns, syn_signs
 from revgrad.errors import DataError, InputError, UnknownNameError
 from test_sign_drawing import write_pictures
 
@@ -174,7 +174,6 @@ def test_every_parameter_changes_the_key_and_the_images(data: Path) -> None:
         else:
             other = value * 0.9 if isinstance(value, float) else value + 1
         changed = replace(base, **{field.name: other})
-        assert check(changed) == changed
         assert (photograph(np.arange(86), changed, seen)[0] != reference).any(), field.name
     assert photograph(np.arange(2), replace(base, size=32), seen)[0].shape == (2, 32, 32, 3)
     keys = set()
@@ -250,6 +249,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(data: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
+        ({"split": "val"}, "no split of syn-signs 'val'"),
         ({"size": 0}, "size must be a whole number, 1 or more, not 0"),
         ({"size": 80}, "size must be at most 64 pixels, not 80"),
         ({"styles": 1.5}, "styles must be a whole number"),
@@ -268,12 +268,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(data: Path, tmp_path: Path) ->
 )
 def test_parameters_that_cannot_be_used(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(InputError, match=text):
-        check(replace(SynSigns(), **changes))
-
-
-def test_defaults_and_the_plain_camera_can_be_used() -> None:
-    assert check(SynSigns()) == SynSigns()
-    assert check(PLAIN) == PLAIN
+        replace(SynSigns(), **changes)
 
 
 # -- conditions, each by itself ---------------------------------------------------------------

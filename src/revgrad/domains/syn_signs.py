@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,9 +24,10 @@ from revgrad.domains.photographs import (
 )
 from revgrad.domains.signs.drawing import drawings, styles
 from revgrad.domains.signs.glyphs import default_font
-from revgrad.domains.signs.photographing import VIEW, Scenes, SynSigns, photograph, scenes
+from revgrad.domains.signs.parameters import VIEW, SynSigns
+from revgrad.domains.signs.photographing import Scenes, photograph, scenes
 from revgrad.domains.signs.pictures import find_pictures, read_pictures
-from revgrad.errors import DataError, InputError, unknown
+from revgrad.errors import DataError, unknown
 
 __all__ = ["COUNTS", "SynSigns", "syn_signs"]
 
@@ -50,6 +51,7 @@ def syn_signs(
     pictograms: str | Path | None = None,
     photographs: str | Path | None = None,
     workers: int | None = None,
+    progress: bool = True,
 ) -> Domain:
     """Synthetic signs like GTSRB's, (3, 40, 40) uint8, image i of class i mod 43.
 
@@ -60,13 +62,14 @@ def syn_signs(
                  behind training signs, "val" behind test signs; where it is missing, those in
                  scikit-image's wheel
     workers      processes; one a core unless said. The images don't depend on it.
+    progress     a bar, where stderr is a terminal
 
     Made once and kept in the cache folder as a memory-mapped file, with the parameters, the
     hashes of all pictures and fonts and the libraries' versions beside it.
     """
     if split not in COUNTS:
         raise unknown("split of syn-signs", split, COUNTS)
-    chosen = check(replace(parameters or SynSigns(), split=split))
+    chosen = replace(parameters or SynSigns(), split=split)
     behind = _photographs(split) if photographs is None else list_photographs(photographs)
     inputs = {"photographs": hash_photographs(behind)}
     pictures: list[Path] | None = None
@@ -87,6 +90,7 @@ def syn_signs(
             **library_versions("numpy", "torch", "pillow", "matplotlib"),
         },
         workers=workers,
+        progress=progress,
     )
     return Domain(
         ArrayStore(made.images, layout="NHWC", key=made.digest),
@@ -125,44 +129,3 @@ def _photographs(split: str) -> list[Path]:
             raise
         _log.info("syn-signs: no BSDS500, so signs stand before scikit-image's photographs")
         return found
-
-
-def check(p: SynSigns) -> SynSigns:
-    """`p`, or an InputError that names the parameter which can't be used."""
-
-    def refuse(name: str, wanted: str) -> InputError:
-        return InputError(f"syn-signs: {name} must be {wanted}, not {getattr(p, name)!r}")
-
-    for name in ("size", "styles"):
-        value = getattr(p, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise refuse(name, "a whole number, 1 or more")
-    if p.size > VIEW:
-        raise refuse("size", f"at most {VIEW} pixels")
-    if not isinstance(p.seed, int) or p.seed < 0:
-        raise refuse("seed", "a whole number, 0 or more")
-    for field in fields(p):
-        value = getattr(p, field.name)
-        if isinstance(field.default, float) and not (_is_number(value) and 0 <= value < np.inf):
-            raise refuse(field.name, "a number, 0 or more")
-        if isinstance(field.default, tuple):
-            pair = isinstance(value, tuple) and len(value) == 2 and all(map(_is_number, value))
-            if not pair or not 0 <= min(value) <= max(value) < np.inf:
-                raise refuse(field.name, "two numbers, 0 or more")
-            if field.name not in ("shadow", "motion") and value[0] > value[1]:
-                raise refuse(field.name, "two numbers, the lesser first")
-    for name in ("fill", "surround", "light", "defocus", "gamma"):
-        if getattr(p, name)[0] <= 0:
-            raise refuse(name, "two numbers above 0")
-    if p.resolution[0] < 2:
-        raise refuse("resolution", "two numbers of pixels, 2 or more")
-    if p.perspective >= 0.4:
-        raise refuse("perspective", "below 0.4, where the horizon is out of the picture")
-    for name in ("shadow", "motion"):
-        if max(getattr(p, name)) > 1:
-            raise refuse(name, "how often and how much, each at most 1")
-    return p
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

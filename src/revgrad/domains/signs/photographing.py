@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -18,65 +17,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from revgrad.domains.generating import gaussians, uniforms
+from revgrad.domains.signs.parameters import VIEW, SynSigns
 from revgrad.domains.signs.shapes import MARGIN
-
-#: Pixels of a scene's side, before the camera takes it. Photographs must be as large.
-VIEW = 64
 
 _TOGETHER = 64  # signs seen at a time: what stays in the processor's cache
 _TAPS = 7  # positions of a moving camera
-
-
-@dataclass(frozen=True)
-class SynSigns:
-    """What decides how generated signs look. Pairs are the ends of what is drawn from uniformly
-    (light and resolution: uniformly in the logarithm); lengths are shares of the image's side.
-
-    split        "train" or "test": they never share random numbers
-    size         side of the images, in pixels
-    styles       ways each sign is drawn, in turn
-    fill         breadth of the sign
-    aspect       its breadth and height differ by at most this factor's logarithm
-    offset       largest distance of its middle from the image's, in each direction
-    turn         largest rotation, in degrees
-    perspective  strongest change of scale from one side to the other
-    surround     light of the photograph behind, relative to the sign's
-    light        brightness, 1 as drawn
-    cast         largest logarithm of red to green and of green to blue, warm or cold
-    saturation   of colours, 1 as drawn
-    haze         share of even grey over everything
-    gamma        exponent of brightness
-    shadow       how often the edge of a shadow crosses, and its darkest
-    motion       how often the camera moves, and how far at most
-    defocus      deviation of the blur
-    resolution   pixels of the camera over the image's side
-    mosaic       strength of a colour filter's fringes
-    sharpening   strength of edges made stronger, as cameras do
-    noise        deviation at full brightness
-    """
-
-    seed: int = 0
-    split: str = "train"
-    size: int = 40
-    styles: int = 6
-    fill: tuple[float, float] = (0.82, 1.0)
-    aspect: float = 0.08
-    offset: float = 0.05
-    turn: float = 8.0
-    perspective: float = 0.16
-    surround: tuple[float, float] = (0.3, 3.0)
-    light: tuple[float, float] = (0.2, 2.2)
-    cast: float = 0.2
-    saturation: tuple[float, float] = (0.4, 1.15)
-    haze: tuple[float, float] = (0.0, 0.2)
-    gamma: tuple[float, float] = (0.8, 1.35)
-    shadow: tuple[float, float] = (0.3, 0.75)
-    motion: tuple[float, float] = (0.35, 0.14)
-    defocus: tuple[float, float] = (0.004, 0.028)
-    resolution: tuple[float, float] = (14.0, 80.0)
-    mosaic: tuple[float, float] = (0.0, 1.0)
-    sharpening: tuple[float, float] = (0.0, 1.2)
-    noise: tuple[float, float] = (0.0, 0.03)
 
 
 class Scenes(NamedTuple):
