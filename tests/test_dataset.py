@@ -213,3 +213,30 @@ def test_refused(dataset: Any, message: str, cache: bool) -> None:
 
 def test_empty_dataset_makes_an_empty_domain() -> None:
     assert len(from_dataset(Made(chw, n=0))) == 0
+
+
+def test_items_that_draw_random_numbers_are_reproducible() -> None:
+    """The global generators are seeded from (seed, step, rank) before a dataset is read."""
+    import random
+
+    from torch.utils.data import Dataset
+
+    from revgrad.training import PairedBatches
+
+    class Noisy(Dataset):  # type: ignore[type-arg]
+        def __len__(self) -> int:
+            return 8
+
+        def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+            drawn = [random.random(), float(np.random.rand()), float(torch.rand(()))]
+            return torch.tensor([float(index), *drawn]), index % 2
+
+    domain = from_dataset(Noisy())
+    batches = PairedBatches([domain], [4], seed=3)
+    first = batches.batch(5).inputs
+    batches.batch(6)
+    random.seed(99)
+    torch.manual_seed(99)
+    assert torch.equal(batches.batch(5).inputs, first)
+    assert not torch.equal(batches.batch(6).inputs[:, 1:], first[:, 1:])
+    assert not torch.equal(PairedBatches([domain], [4], seed=4).batch(5).inputs[:, 1], first[:, 1])

@@ -42,8 +42,8 @@ class Objective(Protocol):
 
 
 def cross_entropy(predictions: Tensor, labels: Tensor) -> Tensor:
-    """Multinomial logistic loss per row, the paper's L_y (§4)."""
-    return F.cross_entropy(predictions, labels, reduction="none")
+    """Mean over the rows of the multinomial logistic loss, the paper's L_y (§4)."""
+    return F.cross_entropy(predictions, labels)
 
 
 def squared_error(predictions: Tensor, labels: Tensor) -> Tensor:
@@ -181,7 +181,8 @@ def _label_loss(label_loss: LabelLoss, predictions: Any, batch: Batch) -> Tensor
     labels = batch.labels[batch.labelled_rows]
     values = label_loss(predictions, labels)
     if values.ndim == 0:  # a mean over this process's rows
-        return values * (len(labels) / batch.total_labelled)
+        share = len(labels) / batch.total_labelled
+        return values if share == 1.0 else values * share
     if values.shape[0] != len(labels):
         raise InputError(
             f"the label loss gave shape {tuple(values.shape)} for {len(labels)} rows: it must "

@@ -84,6 +84,9 @@ def from_dataset(
 class DatasetStore:
     """Items of a map-style dataset, read one by one (or by `__getitems__`, where it has that)."""
 
+    #: Its items may draw from global generators: training seeds them before it reads.
+    runs_user_code = True
+
     def __init__(self, dataset: Any, *, labels: bool = True, name: str = "dataset") -> None:
         self.dataset = dataset
         self._labels = labels

@@ -57,6 +57,12 @@ class PairedBatches:
         ]
         self._local_sizes = tuple(part.stop - part.start for part in self._local)
         self._fixed = self._fixed_fields()
+        # domains whose reading draws random numbers, in an augmentation or in the user's dataset
+        self._random = {
+            number
+            for number, domain in enumerate(self.domains)
+            if domain.augmentation is not None or getattr(domain.store, "runs_user_code", False)
+        }
 
     def indices(self, step: int) -> list[np.ndarray]:
         """Rows of each domain at `step`, over all processes."""
@@ -67,12 +73,11 @@ class PairedBatches:
         drawn = self.indices(step)
         parts = []
         for number, (domain, where) in enumerate(zip(self.domains, drawn, strict=True)):
-            seed = derive(self.seed, step, self.rank, number)
-            if getattr(domain.store, "runs_user_code", False):
+            generator = None
+            if number in self._random:
+                seed = derive(self.seed, step, self.rank, number)
                 torch.default_generator.manual_seed(seed)
                 seed_python(seed)
-            generator = None
-            if domain.augmentation is not None:
                 generator = torch.Generator().manual_seed(seed)
             parts.append(domain.batch(where[self._local[number]], generator))
         if self._fixed is None:

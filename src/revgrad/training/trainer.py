@@ -194,11 +194,16 @@ class Trainer:
         return float(total) / steps if steps else None
 
     def _domain_accuracy(self) -> float | None:
+        known = [
+            (kept.domain_logits, domains)
+            for kept, domains, _ in self._window
+            if kept.domain_logits is not None
+        ]
         counts = torch.zeros(2, device=self.device)
-        for losses, domains, _ in self._window:
-            if losses.domain_logits is not None:
-                counts[0] += (domain_decisions(losses.domain_logits) == domains).sum()
-                counts[1] += len(domains)
+        if known:
+            logits, domains = (torch.cat(parts) for parts in zip(*known, strict=True))
+            counts[0] = (domain_decisions(logits) == domains).sum()
+            counts[1] = len(domains)
         counts = sum_over_processes(counts)
         return float(counts[0] / counts[1]) if counts[1] else None
 
@@ -350,21 +355,20 @@ class Trainer:
     # -- what is trained, and what is written about it ----------------------------------------
 
     def _groups(self) -> list[dict[str, Any]]:
-        """Two groups: the network, and the domain classifier with a rate of its own."""
+        """The network's parameters, and the domain classifier's with a rate of their own."""
 
         def trained(module: nn.Module) -> list[nn.Parameter]:
             return [value for value in module.parameters() if value.requires_grad]
 
-        groups: list[dict[str, Any]] = [
-            {"params": trained(self.adapter.network), "rate_factor": 1.0},
-            {
-                "params": trained(self.adapter.domain_classifier),
-                "rate_factor": self.settings.domain_rate,
-            },
-        ]
-        if not groups[0]["params"]:
+        network = trained(self.adapter.network)
+        classifier = trained(self.adapter.domain_classifier)
+        if not network:
             raise InputError("the network has no parameter that requires a gradient")
-        return [group for group in groups if group["params"]]
+        factor = self.settings.domain_rate
+        if factor == 1.0:  # one group costs less than two
+            return [{"params": [*network, *classifier], "rate_factor": 1.0}]
+        groups = [(network, 1.0), (classifier, factor)]
+        return [{"params": p, "rate_factor": f} for p, f in groups if p]
 
     def _check_outputs(self, domains: list[Domain]) -> None:
         """Labels must be among the network's outputs: found out now, not by a crash in a kernel."""
