@@ -455,7 +455,7 @@ def _sample(
     start = (font * fields.shape[1] + digit).astype(np.int32) * np.int32(side * side)
     at = start[:, None] + top * np.int32(side) + left
     flat = fields.reshape(-1)
-    upper = flat.take(at)
+    upper: np.ndarray = flat.take(at)
     upper += column * (flat.take(at + 1) - upper)
     at += np.int32(side)
     lower = flat.take(at)
