@@ -14,11 +14,17 @@ from revgrad.domains.dataset import from_dataset
 from revgrad.domains.digits import digits, digits_m
 from revgrad.domains.domain import Domain
 from revgrad.domains.folder import from_folder
+from revgrad.domains.gtsrb import gtsrb
 from revgrad.domains.matching import match_colours, resized
 from revgrad.domains.mnist import mnist
 from revgrad.domains.mnist_m import mnist_m
 from revgrad.domains.npz import from_npz
+from revgrad.domains.office import office31, office_caltech10
 from revgrad.domains.places import cache_folder, data_folder
+from revgrad.domains.svhn import svhn
+from revgrad.domains.syn_numbers import syn_numbers
+from revgrad.domains.syn_signs import syn_signs
+from revgrad.domains.usps import usps
 from revgrad.errors import InputError, UnknownNameError, unknown
 
 __all__ = [
@@ -32,17 +38,31 @@ __all__ = [
     "from_dataset",
     "from_folder",
     "from_npz",
+    "gtsrb",
     "match_colours",
     "mnist",
     "mnist_m",
+    "office31",
+    "office_caltech10",
     "open_domain",
     "resized",
+    "svhn",
+    "syn_numbers",
+    "syn_signs",
+    "usps",
 ]
 
 #: The named domains: what `name` or `name:split` on the command line opens.
 DOMAINS: dict[str, Callable[[str], Domain]] = {
     "mnist": mnist,
     "mnist-m": mnist_m,
+    "svhn": svhn,
+    "syn-numbers": syn_numbers,
+    "gtsrb": gtsrb,
+    "syn-signs": syn_signs,
+    "usps": usps,
+    "office31": office31,
+    "office-caltech10": office_caltech10,
     "digits": digits,
     "digits-m": digits_m,
 }

@@ -252,12 +252,16 @@ SOURCES: dict[str, Source] = {
 }
 
 
-def missing(name: str, what: str, places: Sequence[Path]) -> DataError:
+class Missing(DataError):
+    """A data set, or a split of one, that is not in the data folder."""
+
+
+def missing(name: str, what: str, places: Sequence[Path]) -> Missing:
     """The error for a set that is not there: what, where it was looked for, how to get it."""
     source = SOURCES[name]
     looked = " or ".join(str(place) for place in places)
     command = f"`revgrad data fetch {name}` gets it, or by hand: " if source.files else ""
-    return DataError(
+    return Missing(
         f"{source.title} is missing: no {what} in {looked}; {command}{source.by_hand} of the data "
         "folder, or set REVGRAD_DATA to the folder that has it"
     )
