@@ -194,6 +194,11 @@ def test_neighbours_reach_the_border(drawn: Glyphs) -> None:
     two = reached((0, 1, 0))
     assert not (two[0] & two[1]).any()
     assert (two.mean(axis=1) > 0.2).all()
+    # The rest of the number follows on the right where the label is its first digit.
+    chunk = module._Chunk(np.arange(200), plain(lengths=(0, 1, 0)), drawn)
+    chunk._choose()
+    assert not two[0][chunk.middle == 0].any()
+    assert not two[1][chunk.middle == 1].any()
 
 
 @pytest.mark.parametrize("contrast", [0.2, 0.6])
