@@ -1,7 +1,8 @@
-"""Make the pages that are made, never typed: docs/cli.md, docs/results.md, README's results.
+"""Make the pages that are made, never typed: cli.md, domains.md, results.md, README's results.
 
-python docs/make.py           write them
-python docs/make.py --check   exit 1 where one is out of date
+python docs/make.py              write them
+python docs/make.py --pictures   draw the domains' pictures first, from the data that is here
+python docs/make.py --check      exit 1 where one is out of date
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = ("demo", "train", "evaluate", "predict", "export", "layers")
+COMMANDS = ("demo", "train", "evaluate", "predict", "export", "layers", "data")
+DATA_COMMANDS = ("list", "fetch", "make", "show", "check")
 METHODS = ("source-only", "adversarial", "train-on-target")
 #: Table 1 of the paper: target accuracy by cell and method.
 PUBLISHED = {
@@ -36,13 +38,77 @@ def cli_page() -> str:
         "TERM": "dumb",
         "LANG": "C.UTF-8",
     }
-    for command in ("", *COMMANDS):
-        words = [sys.executable, "-m", "revgrad", *([command] if command else []), "--help"]
+    for command in ("", *COMMANDS, *(f"data {name}" for name in DATA_COMMANDS)):
+        words = [sys.executable, "-m", "revgrad", *command.split(), "--help"]
         shown = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
         lines = [line.rstrip() for line in shown.stdout.strip().splitlines()]
         text = "\n".join(lines).replace("python -m revgrad", "revgrad")
         parts.append(f"## revgrad {command}".rstrip() + f"\n\n```text\n{text}\n```\n")
     return "\n".join(parts)
+
+
+def domains_page() -> str:
+    """Every named domain, with a picture where one has been drawn."""
+    from revgrad.domains.catalogue import CATALOGUE
+    from revgrad.domains.sources import SOURCES
+
+    how = {
+        "fetch": "`revgrad data fetch {0}`",
+        "by hand": "by hand: {1} of the data folder",
+        "make": "`revgrad data make {0}`, or whenever it is first used",
+        "in wheels": "`pip install 'revgrad[demo]'`",
+    }
+    lines = [
+        "# The domains",
+        "",
+        "Made by `make docs`. `name` or `name:split` opens a domain on the command line,",
+        "`revgrad.domains.open_domain` in a program. Data are looked for in one folder,",
+        "`REVGRAD_DATA`, else the platform's cache folder; what is decoded or generated is kept in",
+        "`REVGRAD_CACHE`, else beside it. `revgrad data list` shows what is here, `data check`",
+        "verifies it, `data show` draws a contact sheet.",
+        "",
+    ]
+    for name, entry in CATALOGUE.items():
+        picture = ROOT / "docs" / "images" / "domains" / f"{name}.png"
+        source = SOURCES.get(entry.source or "")
+        counts = ", ".join(f"{k} {v:,}" if v else k for k, v in entry.splits.items())
+        by_hand = "" if source is None else source.by_hand
+        lines += [f"## {name}", "", f"{entry.what[0].upper()}{entry.what[1:]}.", ""]
+        if picture.exists():
+            lines += [f"![{name}](images/domains/{name}.png)", ""]
+        else:
+            lines += ["(No picture: the set could not be had where this page was made.)", ""]
+        lines += [
+            "| | |",
+            "| --- | --- |",
+            f"| one image | {entry.shape} uint8, {entry.classes} classes |",
+            f"| splits | {counts} |",
+            f"| from | {entry.origin} |",
+            f"| licence | {entry.licence} |",
+            f"| get it | {how[entry.how].format(name, by_hand)} |",
+        ]
+        if source is not None and entry.how == "fetch":
+            lines.append(f"| or by hand | {by_hand} of the data folder |")
+        lines.append("")
+    lines += [(ROOT / "docs" / "domains-notes.md").read_text().strip(), ""]
+    return "\n".join(lines)
+
+
+def draw_domains() -> None:
+    """A row of images of every domain that is here: docs/images/domains/NAME.png."""
+    from revgrad.domains import open_domain
+    from revgrad.domains.catalogue import CATALOGUE
+    from revgrad.domains.sources import Missing
+    from revgrad.reports.samples import draw_samples
+
+    folder = ROOT / "docs" / "images" / "domains"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, entry in CATALOGUE.items():
+        split = "test" if "test" in entry.splits else next(iter(entry.splits))
+        try:
+            draw_samples(folder / f"{name}.png", [("", open_domain(f"{name}:{split}"))], 12)
+        except Missing as error:
+            print(f"no picture of {name}: {error}")
 
 
 def records() -> list[dict[str, object]]:
@@ -114,8 +180,11 @@ def readme() -> str:
 
 
 def main() -> None:
+    if "--pictures" in sys.argv[1:]:
+        draw_domains()
     pages = {
         ROOT / "docs" / "cli.md": cli_page(),
+        ROOT / "docs" / "domains.md": domains_page(),
         ROOT / "docs" / "results.md": results_page(),
         ROOT / "README.md": readme(),
     }

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+
+from revgrad.cli import main
+from shown import Shown
 
 torch.set_num_threads(1)
 
@@ -26,3 +31,19 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     folder = tmp_path_factory.mktemp("cache")
     monkeypatch.setenv("REVGRAD_CACHE", str(folder))
     return folder
+
+
+@pytest.fixture
+def call(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., Shown]:
+    def run(*words: object) -> Shown:
+        monkeypatch.setattr(sys, "argv", ["revgrad", *map(str, words)])
+        code = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        return Shown(code, *capfd.readouterr())
+
+    return run

@@ -12,14 +12,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from revgrad.cli import main
+from shown import Shown
 
 NETWORK = """
 from torch import nn
@@ -39,19 +38,6 @@ def nothing():
 """
 
 
-class Shown(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def line(self) -> str:
-        """The one line of an error."""
-        lines = [line for line in self.err.splitlines() if line.startswith("revgrad: ")]
-        assert len(lines) == 1, self.err
-        return lines[0]
-
-
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with images of two classes in two domains, and a network of one's own."""
@@ -68,22 +54,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine.py").write_text(NETWORK)
     sys.modules.pop("mine", None)
     return tmp_path
-
-
-@pytest.fixture
-def call(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Callable[..., Shown]:
-    def run(*words: object) -> Shown:
-        monkeypatch.setattr(sys, "argv", ["revgrad", *map(str, words)])
-        code = 0
-        try:
-            main()
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-        return Shown(code, *capfd.readouterr())
-
-    return run
 
 
 def pixels_of(path: Path | str) -> np.ndarray:
