@@ -274,6 +274,7 @@ def test_a_dead_peer_does_not_hang(script: Path, tmp_path: Path) -> None:
     assert saved.step == 8
 
 
+@pytest.mark.timeout(600)
 def test_torchrun_restarts_a_killed_worker(script: Path, tmp_path: Path, undisturbed: str) -> None:
     """kill -9 of one of two in mid-run: the weights are those of an undisturbed pair."""
     arguments = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "3"]
@@ -283,7 +284,7 @@ def test_torchrun_restarts_a_killed_worker(script: Path, tmp_path: Path, undistu
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=500,
         check=False,
     )
     assert told.returncode == 0, told.stderr

@@ -6,6 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tiny import command, environment
 
 KILLS = 20
@@ -20,7 +22,7 @@ from tiny import checkpoint_digest, image_trainer
 from revgrad import Events, Run
 
 folder, kills = Path(sys.argv[1]), int(sys.argv[2])
-settings = dict(steps=16, checkpoint_every=1, log_every=2, average=0.9, batch_norm="target")
+settings = dict(steps=12, checkpoint_every=1, log_every=2, average=0.9, batch_norm="target")
 
 class FirstStep(Events):
     def __init__(self, pipe):
@@ -60,7 +62,7 @@ length = time.monotonic() - began
 expected = checkpoint_digest(folder / "undisturbed")
 chance = random.Random(0)
 results = []
-while len(results) < kills and time.monotonic() - began < 150:
+while len(results) < kills and time.monotonic() - began < 500:
     run = folder / f"run{len(results)}-{time.monotonic_ns()}"
     child = start(run)
     time.sleep(chance.uniform(0, 0.9 * length))
@@ -82,6 +84,7 @@ print(json.dumps(results))
 """
 
 
+@pytest.mark.timeout(600)  # ten seconds on an idle core, minutes on a busy one
 def test_twenty_random_kills_and_twenty_identical_ends(tmp_path: Path) -> None:
     script = tmp_path / "nursery.py"
     script.write_text(NURSERY)
@@ -98,5 +101,5 @@ def test_twenty_random_kills_and_twenty_identical_ends(tmp_path: Path) -> None:
     assert [r["resumed"] for r in results] == [0] * KILLS
     assert [r["same"] for r in results] == [True] * KILLS
     assert all(r["clean"] for r in results)  # nothing is left of what a kill cut short
-    assert all(r["records"] == list(range(2, 17, 2)) for r in results)
+    assert all(r["records"] == list(range(2, 13, 2)) for r in results)
     assert len({r["step"] for r in results}) > 5  # the kills did fall on different moments

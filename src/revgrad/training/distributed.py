@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,8 +61,14 @@ def together(device: str) -> Iterator[None]:
         rank=rank,
         world_size=world,
     )
+    group = torch.distributed.group.WORLD
     try:
         yield
+    except BaseException:
+        # Where a peer died in the middle of a step, gloo's destructor can wait for a thread of its
+        # own that waits for Python's lock, for ever: such a group is left to the process's end.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
+        raise
     finally:
         torch.distributed.destroy_process_group()
 
