@@ -12,10 +12,17 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
-from revgrad.domains import syn_numbers as module
 from revgrad.domains.fonts import REACH, Font, Glyphs, fonts, glyphs
 from revgrad.domains.generating import BLOCK
-from revgrad.domains.syn_numbers import SynNumbers, draw, make_numbers, syn_numbers
+from revgrad.domains.syn_numbers import (
+    SynNumbers,
+    _blur,
+    _Chunk,
+    _sample,
+    draw,
+    make_numbers,
+    syn_numbers,
+)
 from revgrad.errors import InputError, UnknownNameError
 
 pytestmark = pytest.mark.skipif(
@@ -195,7 +202,7 @@ def test_neighbours_reach_the_border(drawn: Glyphs) -> None:
     assert not (two[0] & two[1]).any()
     assert (two.mean(axis=1) > 0.2).all()
     # The rest of the number follows on the right where the label is its first digit.
-    chunk = module._Chunk(np.arange(200), plain(lengths=(0, 1, 0)), drawn)
+    chunk = _Chunk(np.arange(200), plain(lengths=(0, 1, 0)), drawn)
     chunk._choose()
     assert not two[0][chunk.middle == 0].any()
     assert not two[1][chunk.middle == 1].any()
@@ -272,7 +279,7 @@ def test_sampling_is_bilinear() -> None:
     fields = rng.random((2, 3, 16, 16)).astype(np.float32)
     x, y = rng.uniform(-1, 1, (2, 4, 50)).astype(np.float32)
     font, digit = np.array([0, 1, 1, 0]), np.array([2, 0, 1, 1])
-    found = module._sample(fields, font, digit, x, y)
+    found = _sample(fields, font, digit, x, y)
     for n in range(4):
         for k in range(50):
             column = min(max((float(x[n, k]) / REACH + 0.5) * 16 - 0.5, 0), 15)
@@ -289,7 +296,7 @@ def test_blurring_is_a_gaussian_of_the_image_s_own_width(axis: int) -> None:
     rng = np.random.default_rng(0)
     images = rng.random((3, 14, 15, 3)).astype(np.float32)
     widths = np.array([0.4, 1.1, 2.0], dtype=np.float32)
-    found = module._blur(images, widths, axis)
+    found = _blur(images, widths, axis)
     steps = np.arange(-6, 7)
     for n, width in enumerate(widths.astype(np.float64)):
         taps = np.exp(-(steps**2) / (2 * width**2))
