@@ -690,3 +690,30 @@ def test_a_step_without_labels_does_not_count_as_a_loss_of_zero() -> None:
     assert 0 < len(known) < 6
     (whole,) = train(0)
     assert whole.label_loss == pytest.approx(sum(known) / len(known), rel=1e-9)
+
+
+def test_a_network_that_returns_a_dict_trains_with_a_loss_of_ones_own() -> None:
+    class TwoHeads(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.hidden = torch.nn.Linear(4, 5)
+            self.first, self.second = torch.nn.Linear(5, 3), torch.nn.Linear(5, 2)
+
+        def forward(self, inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+            hidden = self.hidden(inputs).relu()
+            return {"first": self.first(hidden), "second": self.second(hidden)}
+
+    def loss(outputs: dict[str, torch.Tensor], labels: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.cross_entropy(outputs["first"], labels)
+
+    torch.manual_seed(0)
+    network = TwoHeads()
+    before = network.first.weight.detach().clone()
+    source = revgrad.from_arrays(np.random.rand(20, 4), np.arange(20) % 3)
+    target = revgrad.from_arrays(np.random.rand(20, 4))
+    options = {"layer": "hidden", "label_loss": loss, "steps": 3, "batch": 8, "progress": False}
+    network.double()
+    with pytest.raises(InputError, match="returns a dict.*held_out=0"):
+        revgrad.adapt(network, source, target, **options)
+    revgrad.adapt(network, source, target, held_out=0, **options)
+    assert not torch.equal(network.first.weight, before.double())

@@ -40,6 +40,7 @@ class RunConfig:
     command: str = ""
     version: str = ""
     preprocessing: str = ""
+    label_loss: str = ""
     format: int = 1
 
     def identity(self) -> dict[str, Any]:
@@ -52,10 +53,12 @@ class RunConfig:
             "domain classifier": self.domain_hidden,
             "preprocessing": self.preprocessing,
             "init": self.options.get("init"),
+            "label loss": self.label_loss,
         }
         values |= {key: value for key, value in self.settings.items() if key not in DISPLAY}
-        for role, facts in self.domains.items():
-            values[f"{role} data"] = facts["fingerprint"]
+        for role in ("source", "target"):  # what is only evaluated on decides nothing
+            if role in self.domains:
+                values[f"{role} data"] = self.domains[role]["fingerprint"]
         return json.loads(json.dumps(values))  # type: ignore[no-any-return]
 
 

@@ -14,11 +14,11 @@ import torch
 import torch.distributed
 from torch import Tensor, nn
 
-from revgrad.adapter import DomainAdapter, keeping_modes
+from revgrad.adapter import DomainAdapter, evaluating, keeping_modes
+from revgrad.batches import map_inputs
 from revgrad.domains.domain import Domain
 from revgrad.errors import InputError, NonFiniteLossError
 from revgrad.evaluation.accuracy import Evaluation, check_classes, evaluate
-from revgrad.evaluation.predicting import outputs
 from revgrad.objectives import Adversarial, Losses, Objective, cross_entropy, domain_decisions
 from revgrad.processes import any_process, rank, sum_over_processes, world_size
 from revgrad.training.averaging import WeightAverage
@@ -372,10 +372,20 @@ class Trainer:
 
     def _check_outputs(self, domains: list[Domain]) -> None:
         """Labels must be among the network's outputs: found out now, not by a crash in a kernel."""
-        checked = [*domains, self.held_out, self.target_test]
-        shown = outputs(self.adapter.predict, self.adapter, domains[0].subset([0]))
-        for domain in checked:
-            if domain is not None and domain.is_classification and shown.ndim == 2:
+        example = domains[0].batch([0], augment=False).inputs
+        with torch.no_grad(), evaluating(self.adapter):
+            shown = self.adapter.predict(map_inputs(lambda x: x.to(self.device), example))
+        evaluated = [domain for domain in (self.held_out, self.target_test) if domain is not None]
+        if not isinstance(shown, Tensor):
+            if evaluated:
+                raise InputError(
+                    f"the network returns a {type(shown).__name__}: it can be trained with a label "
+                    "loss of your own, but evaluation needs one tensor; take held_out=0 and no "
+                    "target_test"
+                )
+            return
+        for domain in [*domains, *evaluated]:
+            if domain.is_classification and shown.ndim == 2:
                 check_classes(domain, shown.shape[1])
 
     def _describe(
@@ -416,6 +426,7 @@ class Trainer:
             options=options,
             command=this_command(),
             version=__version__,
+            label_loss=_name_of(getattr(self.objective, "label_loss", None)),
             preprocessing=without_addresses(repr(self.adapter.preprocessing)),
         )
 
@@ -428,6 +439,10 @@ class Trainer:
                     "but not identical with, an uninterrupted run",
                     *(name, then, now),
                 )
+
+
+def _name_of(function: object) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)
 
 
 def check_domains(domains: list[Domain]) -> None:
