@@ -6,6 +6,7 @@ import json
 import logging
 from dataclasses import fields, replace
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ from PIL import Image
 
 from revgrad.batches import tensors_of
 from revgrad.domains import generating
-from revgrad.domains import syn_signs as module
 from revgrad.domains.domain import Domain
 from revgrad.domains.gtsrb_classes import SIGNS
 from revgrad.domains.signs import photographing
@@ -25,6 +25,9 @@ from revgrad.domains.signs.photographing import photograph, scenes
 from revgrad.domains.syn_signs import SynSigns, syn_signs
 from revgrad.errors import DataError, InputError, UnknownNameError
 from test_sign_drawing import write_pictures
+
+#: The module, which the function of its name hides in the package.
+module = import_module("revgrad.domains.syn_signs")
 
 #: A camera without faults in front of an upright, full sign: what each test changes one thing of.
 PLAIN = SynSigns(
@@ -146,8 +149,11 @@ def test_images_do_not_depend_on_their_company() -> None:
 
 
 def test_splits_and_seeds_share_no_random_numbers(data: Path) -> None:
+    def quiet(seed: int) -> SynSigns:
+        return replace(QUICK, seed=seed, noise=(0.0, 0.0))  # noise would differ anyway
+
     sets = [
-        pixels(syn_signs(split, count=43, parameters=replace(QUICK, seed=seed), photographs=folder))
+        pixels(syn_signs(split, count=43, parameters=quiet(seed), photographs=folder))
         for folder in [data / "bsds500" / "train"]
         for split in ("train", "test")
         for seed in (0, 1)

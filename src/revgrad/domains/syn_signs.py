@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -108,12 +108,15 @@ def _scenes(p: SynSigns, pictures: list[Path] | None, behind: list[Path]) -> Sce
                 f"the photograph {path} is {one.shape[0]}×{one.shape[1]}: too small, at least "
                 f"{VIEW}×{VIEW} would do"
             )
-    plain = styles(p.styles, default_font())
     if pictures is None:
-        drawn = np.stack([drawings(_SIDE, style) for style in plain])
-    else:
-        drawn = read_pictures(pictures, drawings(_SIDE, plain[0]))[None]
-    return scenes(drawn, photographs)
+        return scenes(_drawn(p.styles), photographs)
+    return scenes(read_pictures(pictures, _drawn(1)[0])[None], photographs)
+
+
+@cache
+def _drawn(count: int) -> np.ndarray:
+    """All signs in `count` styles, (count, classes, side, side, 4); drawn once in a process."""
+    return np.stack([drawings(_SIDE, style) for style in styles(count, default_font())])
 
 
 def _photographs(split: str) -> list[Path]:

@@ -269,9 +269,9 @@ def _roundabout() -> Figure:
     for number in range(3):
         # Counter-clockwise, as traffic circulates where one drives on the right. The head is
         # straight, so it points along the chord of its part of the circle.
-        begin, end = 120 * number + 84, 120 * number + 6
-        path = np.concatenate([arc(0, 0, 0.6, begin, end + 34), arc(0, 0, 0.6, end, end)[:1]])
-        figure += shown.arrow(path, 0.16, 0.26, barbed=False, reach=1.25)
+        begin, end = 120 * number + 92, 120 * number + 2
+        path = np.concatenate([arc(0, 0, 0.62, begin, end + 26), arc(0, 0, 0.62, end, end)[:1]])
+        figure += shown.arrow(path, 0.13, 0.21, barbed=False, reach=1.3)
     return figure
 
 

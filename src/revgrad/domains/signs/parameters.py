@@ -49,9 +49,9 @@ class SynSigns:
     fill: tuple[float, float] = (0.82, 1.0)
     aspect: float = 0.08
     offset: float = 0.05
-    turn: float = 8.0
+    turn: float = 10.0
     perspective: float = 0.16
-    surround: tuple[float, float] = (0.3, 3.0)
+    surround: tuple[float, float] = (0.3, 5.0)
     light: tuple[float, float] = (0.2, 2.2)
     cast: float = 0.2
     saturation: tuple[float, float] = (0.4, 1.15)

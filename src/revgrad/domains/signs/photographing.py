@@ -27,7 +27,7 @@ _TAPS = 7  # positions of a moving camera
 class Scenes(NamedTuple):
     """What is photographed.
 
-    drawings     (styles, classes, side, side, 4) uint8 RGBA
+    drawings     (styles, classes, side, side, 4) uint8 RGBA, premultiplied
     photographs  pixels of all photographs in one row, (n, 3) uint8
     heights, widths, starts  of each photograph: its size and its first pixel in that row
     """
@@ -44,7 +44,10 @@ def scenes(drawings: np.ndarray, photographs: list[np.ndarray]) -> Scenes:
     heights, widths = (np.array([one.shape[axis] for one in photographs]) for axis in (0, 1))
     starts = np.concatenate([[0], np.cumsum(heights * widths)[:-1]])
     row = np.concatenate([one.reshape(-1, 3) for one in photographs])
-    return Scenes(drawings, row, heights, widths, starts)
+    premultiplied = drawings.copy()  # so that sampling between pixels mixes no hidden colours
+    alpha = drawings[..., 3:].astype(np.float32) / 255
+    premultiplied[..., :3] = np.rint(drawings[..., :3] * alpha)
+    return Scenes(premultiplied, row, heights, widths, starts)
 
 
 def photograph(indices: np.ndarray, p: SynSigns, seen: Scenes) -> tuple[np.ndarray, np.ndarray]:
@@ -103,9 +106,7 @@ def _column(values: np.ndarray) -> Tensor:
 def _sign(drawings: np.ndarray, p: SynSigns, draw: _Numbers) -> Tensor:
     """The sign under its angle: (n, 4, view, view), colours in [0, 1] premultiplied by alpha."""
     n = len(drawings)
-    picture = torch.from_numpy(drawings.astype(np.float32)).permute(0, 3, 1, 2) / 255
-    alpha = picture[:, 3:]
-    picture = torch.cat([picture[:, :3] * alpha, alpha], dim=1)
+    picture = torch.from_numpy(drawings).permute(0, 3, 1, 2).float()
     # From the view's coordinates to the sign's: move, turn back, scale back, look from the side.
     angle, fill, aspect = (
         np.radians(draw.around(p.turn)),
@@ -131,8 +132,9 @@ def _sign(drawings: np.ndarray, p: SynSigns, draw: _Numbers) -> Tensor:
         + matrix[:, k, 2, None, None]
         for k in range(3)
     ]
-    grid = torch.stack([rows[0] / rows[2], rows[1] / rows[2]], dim=3) / MARGIN
-    return functional.grid_sample(picture, grid, padding_mode="zeros", align_corners=False)
+    far = rows[2].clamp(min=0.1)  # what would lie behind the horizon is far away, not mirrored
+    grid = torch.stack([rows[0] / far, rows[1] / far], dim=3) / MARGIN
+    return functional.grid_sample(picture, grid, padding_mode="zeros", align_corners=False) / 255
 
 
 def _surround(seen: Scenes, p: SynSigns, draw: _Numbers) -> Tensor:

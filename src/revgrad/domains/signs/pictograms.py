@@ -242,7 +242,7 @@ def narrowing_right() -> list[Layer]:
 def priority() -> list[Layer]:
     """A broad arrow ahead across a narrow bar."""
     ahead = polygon((0, -0.52), (0.2, -0.34), (0.2, 0.52), (0.0, 0.32), (-0.2, 0.52), (-0.2, -0.34))
-    return [Layer(ahead + rectangle(-0.42, -0.1, 0.42, 0.03), "black")]
+    return [Layer(ahead + rectangle(-0.42, -0.12, 0.42, 0.04), "black")]
 
 
 def bend_left() -> list[Layer]:

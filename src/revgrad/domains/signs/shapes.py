@@ -145,5 +145,5 @@ def render(layers: Sequence[Layer], palette: Mapping[str, Colour], size: int) ->
             # Pillow paints every pixel that the outline touches, which treats left and right alike.
             at = (points / MARGIN + 1) * (side / 2)
             draw.polygon(at.ravel().tolist(), fill=palette[colour])
-    # Premultiplied while averaging, so that what is transparent lends no colour to the edge.
-    return np.asarray(image.convert("RGBa").reduce(_OVERSAMPLING).convert("RGBA"))
+    # Pillow averages premultiplied: what is transparent lends no colour to the edge.
+    return np.asarray(image.reduce(_OVERSAMPLING))
