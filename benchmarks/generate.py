@@ -93,8 +93,63 @@ def syn_numbers() -> None:
     show("syn-numbers", rate(40_000, ours), rate(500, loop))
 
 
+# -- syn-signs ----------------------------------------------------------------------------------
+
+
+def syn_signs() -> None:
+    from PIL import Image, ImageFilter
+
+    from revgrad.domains.signs.drawing import Style, drawings
+    from revgrad.domains.syn_signs import SynSigns
+    from revgrad.domains.syn_signs import syn_signs as make_signs
+
+    rng = np.random.default_rng(0)
+    signs = [Image.fromarray(sign) for sign in drawings(96, Style())]
+    seeds = iter(range(100))
+    with tempfile.TemporaryDirectory() as folder:
+        photographs = []
+        for number in range(20):
+            small = rng.integers(0, 256, (16, 24, 3), dtype=np.uint8)
+            photographs.append(Image.fromarray(small).resize((481, 321)))
+            photographs[-1].save(f"{folder}/{number}.png")
+
+        def ours(count: int) -> None:
+            chosen = SynSigns(seed=next(seeds))
+            make_signs(
+                count=count,
+                parameters=chosen,
+                photographs=folder,
+                workers=WORKERS,
+                progress=False,
+            )
+
+        def loop(count: int) -> None:
+            for index in range(count):
+                left, top = (int(at) for at in rng.integers(0, 250, 2))
+                page = photographs[rng.integers(20)].crop((left, top, left + 64, top + 64))
+                matrix = [*rng.normal([1.4, 0, 1], 0.05), *rng.normal([0, 1.4, 1], 0.05)]
+                bent = [*matrix, *rng.normal(0, 0.001, 2)]
+                sign = signs[index % 43].transform(
+                    (64, 64), Image.Transform.PERSPECTIVE, bent, Image.Resampling.BILINEAR
+                )
+                page.paste(sign, (0, 0), sign)
+                page = page.filter(ImageFilter.GaussianBlur(float(rng.uniform(0.3, 2))))
+                side = int(rng.integers(15, 41))
+                page = page.resize((side, side), Image.Resampling.BOX)
+                lit = np.asarray(page) * rng.uniform(0.2, 2, (1, 1, 1))
+                noisy = np.clip(lit + rng.normal(0, 4, lit.shape), 0, 255).astype(np.uint8)
+                np.asarray(Image.fromarray(noisy).resize((40, 40), Image.Resampling.BILINEAR))
+
+        ours(64)  # the signs are drawn once in a process
+        show("syn-signs", rate(40_000, ours), rate(500, loop))
+
+
 #: What can be measured: a new generator adds its own.
-GENERATORS: dict[str, Callable[[], None]] = {"mnist-m": mnist_m, "syn-numbers": syn_numbers}
+GENERATORS: dict[str, Callable[[], None]] = {
+    "mnist-m": mnist_m,
+    "syn-numbers": syn_numbers,
+    "syn-signs": syn_signs,
+}
 
 
 def main() -> None:
