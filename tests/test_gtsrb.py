@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from revgrad.domains.gtsrb import SIGNS, gtsrb, gtsrb_tracks, split_by_track
+from revgrad.domains.gtsrb import gtsrb, gtsrb_tracks, split_by_track
+from revgrad.domains.gtsrb_classes import SIGNS
 from revgrad.errors import DataError, InputError
 
 HEADER = "Filename;Width;Height;Roi.X1;Roi.Y1;Roi.X2;Roi.Y2;ClassId"

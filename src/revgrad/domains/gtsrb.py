@@ -22,6 +22,7 @@ from revgrad.domains.arrays import ArrayStore
 from revgrad.domains.cache import ImageWriter, cached_images, require_space
 from revgrad.domains.domain import Domain
 from revgrad.domains.folder import in_order, progress_bar
+from revgrad.domains.gtsrb_classes import SIGNS
 from revgrad.domains.images import Unreadable, read_pixels, resize
 from revgrad.domains.npz import labelled_npz
 from revgrad.domains.places import cache_folder, data_folder
@@ -29,53 +30,6 @@ from revgrad.domains.sources import missing
 from revgrad.errors import DataError, unknown
 
 SIDE = 40  # pixels, as the paper's network takes them
-
-#: The signs in the official order of their numbers, 0 to 42.
-SIGNS = (
-    "speed limit 20",
-    "speed limit 30",
-    "speed limit 50",
-    "speed limit 60",
-    "speed limit 70",
-    "speed limit 80",
-    "end of speed limit 80",
-    "speed limit 100",
-    "speed limit 120",
-    "no overtaking",
-    "no overtaking by lorries",
-    "priority at next junction",
-    "priority road",
-    "give way",
-    "stop",
-    "no vehicles",
-    "no lorries",
-    "no entry",
-    "danger",
-    "bend to the left",
-    "bend to the right",
-    "double bend",
-    "uneven road",
-    "slippery road",
-    "road narrows on the right",
-    "road works",
-    "traffic lights",
-    "pedestrians",
-    "children",
-    "cyclists",
-    "ice or snow",
-    "wild animals",
-    "end of all limits",
-    "turn right ahead",
-    "turn left ahead",
-    "ahead only",
-    "ahead or right",
-    "ahead or left",
-    "keep right",
-    "keep left",
-    "roundabout",
-    "end of no overtaking",
-    "end of no overtaking by lorries",
-)
 
 #: Share of the tracks of every class, or of all frames, that the test splits hold, and their seed.
 TEST_SHARE = 0.2
