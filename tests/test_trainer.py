@@ -713,7 +713,7 @@ def test_a_network_that_returns_a_dict_trains_with_a_loss_of_ones_own() -> None:
     target = revgrad.from_arrays(np.random.rand(20, 4))
     options = {"layer": "hidden", "label_loss": loss, "steps": 3, "batch": 8, "progress": False}
     network.double()
-    with pytest.raises(InputError, match="returns a dict.*held_out=0"):
+    with pytest.raises(InputError, match=r"returns a dict.*held_out=0"):
         revgrad.adapt(network, source, target, **options)
     revgrad.adapt(network, source, target, held_out=0, **options)
     assert not torch.equal(network.first.weight, before.double())
