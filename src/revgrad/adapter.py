@@ -101,7 +101,10 @@ class DomainAdapter(nn.Module):
         """Features of all rows and predictions of the labelled ones, in training or evaluation."""
         inputs = self.preprocessing(batch.inputs)
         if self.batch_norm == "joint" or not self._norms or not self.training:
-            rows = batch.labelled_rows if batch.labelled_count else None
+            if batch.prefix is not None:
+                rows: slice | Tensor | None = slice(0, batch.prefix) if batch.prefix else None
+            else:
+                rows = batch.labelled if batch.labelled_count else None
             return Outputs(*self.cut.forward(inputs, rows))
         return self._separate_passes(inputs, batch)
 

@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -60,8 +59,7 @@ def concatenate(parts: Sequence[Inputs]) -> Inputs:
     return tuple(torch.cat([part[i] for part in parts]) for i in range(len(first)))  # type: ignore[index]
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(NamedTuple):
     """Samples of one domain: what `Domain.batch` returns.
 
     `labels` is None where no row has a label; else `labelled` says which rows do (None: all), and
@@ -73,8 +71,7 @@ class Rows:
     labelled: Tensor | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(NamedTuple):
     """One step's samples, grouped by domain: source rows first, then target rows, then others.
 
     inputs    n rows, a tensor or a tuple or dict of tensors

@@ -57,6 +57,7 @@ class Domain:
         files: Sequence[str] | None = None,
     ) -> None:
         self.store = store
+        self._whole = rows is None  # all of the store, in its order
         self.rows = np.arange(len(store)) if rows is None else np.asarray(rows, dtype=np.int64)
         self.name = name
         self.classes = None if classes is None else tuple(classes)
@@ -156,7 +157,7 @@ class Domain:
         The augmentation runs where there is one and a `generator` is given.
         """
         where = np.asarray(indices, dtype=np.int64)
-        inputs = self.store.take(self.rows[where])
+        inputs = self.store.take(where if self._whole else self.rows[where])
         if augment and generator is not None and self.augmentation is not None:
             inputs = self.augmentation(inputs, generator)
         if self._labels is None:
@@ -172,7 +173,7 @@ class Domain:
             "store": self.store,
             "labels": self._labels,
             "labelled": self._labelled,
-            "rows": self.rows,
+            "rows": None if self._whole else self.rows,
             "classes": self.classes,
             "name": self.name,
             "augmentation": self.augmentation,

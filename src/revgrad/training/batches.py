@@ -71,15 +71,11 @@ class PairedBatches:
     def batch(self, step: int) -> Batch:
         """This process's part of the batch at `step`."""
         drawn = self.indices(step)
+        own = drawn if self.world == 1 else [d[s] for d, s in zip(drawn, self._local, strict=True)]
         parts = []
-        for number, (domain, where) in enumerate(zip(self.domains, drawn, strict=True)):
-            generator = None
-            if number in self._random:
-                seed = derive(self.seed, step, self.rank, number)
-                torch.default_generator.manual_seed(seed)
-                seed_python(seed)
-                generator = torch.Generator().manual_seed(seed)
-            parts.append(domain.batch(where[self._local[number]], generator))
+        for number, domain in enumerate(self.domains):
+            generator = self._generator(step, number) if number in self._random else None
+            parts.append(domain.batch(own[number], generator))
         if self._fixed is None:
             # all processes know every domain, so the global count needs no communication
             labelled = [d.labelled[i].sum() for d, i in zip(self.domains, drawn, strict=True)]
@@ -91,25 +87,35 @@ class PairedBatches:
             total_sizes=self.sizes,
         )
 
+    def _generator(self, step: int, number: int) -> torch.Generator:
+        """Seeds what reading a domain may draw from; a generator for its augmentation."""
+        seed = derive(self.seed, step, self.rank, number)
+        torch.default_generator.manual_seed(seed)
+        seed_python(seed)
+        return torch.Generator().manual_seed(seed)
+
     def _stream(self, number: int, start: int, size: int) -> np.ndarray:
         length = len(self.domains[number])
         epoch, offset = divmod(start, length)
+        if offset + size <= length:
+            return self._permutation(number, epoch)[offset : offset + size]
         pieces = []
         while size > 0:
             piece = self._permutation(number, epoch)[offset : offset + size]
             pieces.append(piece)
             size -= len(piece)
             epoch, offset = epoch + 1, 0
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        return np.concatenate(pieces)
 
     def _permutation(self, number: int, epoch: int) -> np.ndarray:
         key = (number, epoch)
-        if key not in self._permutations:
+        known = self._permutations.get(key)
+        if known is None:
             for old in [k for k in self._permutations if k[0] == number and k[1] < epoch - 1]:
                 del self._permutations[old]
             generator = np.random.default_rng([self.seed, number, epoch])
-            self._permutations[key] = generator.permutation(len(self.domains[number]))
-        return self._permutations[key]
+            known = self._permutations[key] = generator.permutation(len(self.domains[number]))
+        return known
 
     def _fixed_labels(self, parts: list[Rows]) -> Tensor:
         known = next((part.labels for part in parts if part.labels is not None), None)

@@ -18,8 +18,8 @@ class Step(nn.Module):
         super().__init__()
         self.adapter = adapter
         self.objective = objective
+        self.world = world_size()
 
     def forward(self, batch: Batch, factor: float | Tensor) -> Losses:
         losses = self.objective(self.adapter, batch, factor)
-        world = world_size()
-        return losses if world == 1 else losses._replace(total=losses.total * world)
+        return losses if self.world == 1 else losses._replace(total=losses.total * self.world)

@@ -101,7 +101,8 @@ class Trainer:
         if self.settings.average is not None:
             self.average = WeightAverage(adapter.network, self.settings.average)
         self._limited = weight_matrices(adapter)
-        self._window: list[tuple[Losses, Tensor, int]] = []  # losses, domains, labels in all
+        # (L_y, L_d, domain logits), domains, labels in all
+        self._window: list[tuple[tuple[Tensor | None, ...], Tensor, int]] = []
         self._seconds_before = 0.0
         self._began = time.monotonic()
         self._last: EvaluationRecord | None = None
@@ -143,9 +144,8 @@ class Trainer:
             limit_norms(self._limited, settings.max_norm)
         if self.average is not None:
             self.average.update(step)
-        # detached: a kept graph would keep its step's memory
-        kept = losses._replace(total=losses.total.detach())
-        self._window.append((kept, batch.domains, batch.total_labelled))
+        # without the total: its graph would keep the step's memory
+        self._window.append((losses[1:], batch.domains, batch.total_labelled))
         return factor, rate
 
     def evaluate(self, domain: Domain) -> Evaluation:
@@ -170,11 +170,11 @@ class Trainer:
     def _log(self, step: int, factor: float, rate: float) -> None:
         window = self._window
         labelled = sum(count > 0 for *_, count in window)
-        shown = [kept.domain for kept, *_ in window]
+        shown = [domain for (_, domain, _), *_ in window]
         record = TrainingRecord(
             step=step,
             # a step without a label on any process has no L_y
-            label_loss=self._mean([kept.label for kept, *_ in window], labelled),
+            label_loss=self._mean([label for (label, *_), *_ in window], labelled),
             domain_loss=self._mean(shown, sum(value is not None for value in shown)),
             domain_accuracy=self._domain_accuracy(),
             factor=factor,
@@ -195,9 +195,7 @@ class Trainer:
 
     def _domain_accuracy(self) -> float | None:
         known = [
-            (kept.domain_logits, domains)
-            for kept, domains, _ in self._window
-            if kept.domain_logits is not None
+            (logits, domains) for (_, _, logits), domains, _ in self._window if logits is not None
         ]
         counts = torch.zeros(2, device=self.device)
         if known:
@@ -278,7 +276,8 @@ class Trainer:
         every = 1 if self.device.type == "cpu" else max(self.settings.log_every, 1)
         if step % every and step + 1 != self.settings.steps:
             return
-        if not any_process(not math.isfinite(float(losses.total.detach())), self.device):
+        broken = not math.isfinite(float(losses.total.detach()))
+        if not (broken if self.batches.world == 1 else any_process(broken, self.device)):
             return
         shown = ", ".join(
             f"{name} {float(value):g}"
