@@ -41,7 +41,11 @@ def training(kind: str, folder: Path) -> Callable[[], None]:
         source = revgrad.from_arrays(images(), np.arange(COUNT) % 10)
     network = MNISTNetwork()
     adapter = revgrad.DomainAdapter.attach(
-        network, network.layer, source.batch([0, 1]).inputs, hidden=network.domain_hidden
+        network,
+        network.layer,
+        source.batch([0, 1]).inputs,
+        hidden=network.domain_hidden,
+        preprocessing=revgrad.Preprocessing.fit(source),
     )
     settings = revgrad.Settings(steps=10**6)
     trainer = revgrad.Trainer(adapter, source, source.without_labels(), settings=settings)
