@@ -640,3 +640,18 @@ def test_another_number_of_threads_is_warned_of(
     with caplog.at_level("WARNING", logger="revgrad"):
         image_trainer(tmp_path / "run").fit()
     assert "began with threads 64 and goes on with 1" in caplog.text
+
+
+def test_tensors_that_no_index_names_are_swept_away(tmp_path: Path) -> None:
+    """A kill right after the last checkpoint's rename leaves the one before, and no later save."""
+    run = tmp_path / "run"
+    settings = {"steps": 4, "checkpoint_every": 2}
+    image_trainer(run, **settings).fit()
+    [tensors] = run.glob("*.safetensors")
+    before = tensors.read_bytes()
+    (run / "checkpoint-00000002-deadbeef.safetensors").write_bytes(b"old")
+    (run / ".checkpoint.json.1.part").write_bytes(b"half")
+    image_trainer(run, **settings).fit()
+    assert [path.name for path in run.glob("*.safetensors")] == [tensors.name]
+    assert tensors.read_bytes() == before
+    assert not list(run.glob(".*.part"))

@@ -58,10 +58,17 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     write_atomically(folder / name, data)
     index = _Index(FORMAT, checkpoint.step, checkpoint.seconds, name, digest, checkpoint.optimiser)
     write_json(folder / INDEX, asdict(index.sealed()))
-    for old in folder.glob("checkpoint-*.safetensors"):
-        if old.name != name:
-            with contextlib.suppress(OSError):
-                old.unlink()
+    _keep_only(folder, name)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what a process that was killed left: half-written files, tensors no index names."""
+    for part in folder.glob(".*.part"):
+        part.unlink(missing_ok=True)
+    with contextlib.suppress(CheckpointError):  # who loads it will say what is wrong
+        index = _read_index(folder)
+        if index is not None:
+            _keep_only(folder, index.file)
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
@@ -69,6 +76,25 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
+    index = _read_index(folder)
+    if index is None:
+        return None
+    try:
+        data = (folder / index.file).read_bytes()
+    except OSError as error:
+        raise CheckpointError(f"{folder / index.file} can't be read: {error.strerror}") from error
+    if sha256(data) != index.sha256:
+        raise CheckpointError(_altered(folder / index.file))
+    try:
+        tensors = load(data)
+    except SafetensorError as error:
+        raise CheckpointError(
+            f"{folder / index.file} is not a safetensors file: {error}"
+        ) from error
+    return Checkpoint(index.step, index.seconds, tensors, index.optimiser)
+
+
+def _read_index(folder: Path) -> _Index | None:
     path = folder / INDEX
     try:
         text = path.read_text(encoding="utf-8")
@@ -86,19 +112,14 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
         raise CheckpointError(f"{path} has format {index.format}; this version reads {FORMAT}")
     if index.seal != index.sealed().seal:
         raise CheckpointError(_altered(path))
-    try:
-        data = (folder / index.file).read_bytes()
-    except OSError as error:
-        raise CheckpointError(f"{folder / index.file} can't be read: {error.strerror}") from error
-    if sha256(data) != index.sha256:
-        raise CheckpointError(_altered(folder / index.file))
-    try:
-        tensors = load(data)
-    except SafetensorError as error:
-        raise CheckpointError(
-            f"{folder / index.file} is not a safetensors file: {error}"
-        ) from error
-    return Checkpoint(index.step, index.seconds, tensors, index.optimiser)
+    return index
+
+
+def _keep_only(folder: Path, name: str) -> None:
+    for old in folder.glob("checkpoint-*.safetensors"):
+        if old.name != name:
+            with contextlib.suppress(OSError):
+                old.unlink()
 
 
 def _altered(path: Path) -> str:

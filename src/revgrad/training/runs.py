@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from revgrad.errors import RunError
 from revgrad.files import disk_error, write_atomically, write_json
-from revgrad.training.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
+from revgrad.training.checkpoints import Checkpoint, load_checkpoint, save_checkpoint, sweep
 from revgrad.training.events import EvaluationRecord, TrainingRecord
 from revgrad.training.settings import DISPLAY
 
@@ -117,8 +117,7 @@ class Run:
                         "choose a new or an empty folder"
                     )
                 write_json(self.folder / CONFIG, asdict(config))
-            for part in self.folder.glob(".*.part"):  # left by a process that was killed
-                part.unlink(missing_ok=True)
+            sweep(self.folder)
             try:
                 yield self
             finally:
