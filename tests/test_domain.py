@@ -284,6 +284,23 @@ def test_subset_of_subset() -> None:
     assert torch.equal(batch.inputs, torch.tensor([[10.0, 11], [18, 19], [10, 11]]).double())
 
 
+def test_balanced_repeats_rarer_classes() -> None:
+    labels = np.array([2, 0, 2, 2, 1, 2, 0, 2])
+    domain = from_arrays(np.arange(8.0)[:, None], labels)
+    balanced = domain.balanced()
+    assert balanced.labels is not None
+    assert np.bincount(balanced.labels).tolist() == [5, 5, 5]
+    assert (balanced.labels == labels[balanced.rows]).all()
+    assert np.bincount(balanced.rows).tolist() == [1, 3, 1, 1, 5, 1, 2, 1]
+    for unfit in (domain.without_labels(), domain.keeping_labels(3), labelled_by_floats()):
+        with pytest.raises(InputError, match="needs a class label on every row"):
+            unfit.balanced()
+
+
+def labelled_by_floats() -> Domain:
+    return from_arrays(np.zeros((3, 1)), np.array([0.5, -1.0, 2.0]))
+
+
 @pytest.mark.parametrize(
     ("labels", "classes", "message"),
     [

@@ -22,7 +22,7 @@ from revgrad.domains.gtsrb_classes import SIGNS
 from revgrad.domains.signs import photographing
 from revgrad.domains.signs.drawing import Style, drawings
 from revgrad.domains.signs.photographing import photograph, scenes
-from revgrad.domains.syn_signs import SynSigns, syn_signs
+from revgrad.domains.syn_signs import REALISTIC, SynSigns, syn_signs
 from revgrad.errors import DataError, InputError, UnknownNameError
 from test_sign_drawing import write_pictures
 
@@ -166,7 +166,7 @@ def test_splits_and_seeds_share_no_random_numbers(data: Path) -> None:
 def test_every_parameter_changes_the_key_and_the_images(data: Path) -> None:
     """No parameter is there for nothing: each has its own cache entry and its own images."""
     seen = scenes(drawings(96, Style())[None], [np.full((70, 90, 3), 100, dtype=np.uint8)])
-    base = SynSigns(styles=2)
+    base = replace(REALISTIC, styles=2)
     reference = photograph(np.arange(86), base, seen)[0]
     for field in fields(SynSigns):
         value = getattr(base, field.name)

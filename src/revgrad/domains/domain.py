@@ -222,6 +222,18 @@ class Domain:
         labels[kept] = self._labels[kept]
         return self._with(labels=labels, labelled=labelled)
 
+    def balanced(self) -> Domain:
+        """The same labelled samples, those of rarer classes repeated: all classes come alike often.
+
+        Each class has as many rows as the most frequent one; the sample of a class that comes first
+        is repeated first.
+        """
+        if self._labels is None or not self.is_classification or self.labelled_count < len(self):
+            raise InputError(f"{self.name} can't be balanced: it needs a class label on every row")
+        rows = [np.flatnonzero(self._labels == label) for label in np.unique(self._labels)]
+        most = max(map(len, rows))
+        return self.subset(np.sort(np.concatenate([np.resize(one, most) for one in rows])))
+
     def augmented(self, augmentation: Augmentation | None) -> Domain:
         """The same domain; in training, `augmentation(inputs, generator)` changes each batch."""
         return self._with(augmentation=augmentation)

@@ -24,12 +24,12 @@ from revgrad.domains.photographs import (
 )
 from revgrad.domains.signs.drawing import drawings, styles
 from revgrad.domains.signs.glyphs import default_font
-from revgrad.domains.signs.parameters import VIEW, SynSigns
+from revgrad.domains.signs.parameters import REALISTIC, VIEW, SynSigns
 from revgrad.domains.signs.photographing import Scenes, photograph, scenes
 from revgrad.domains.signs.pictures import find_pictures, read_pictures
 from revgrad.errors import DataError, unknown
 
-__all__ = ["COUNTS", "SynSigns", "syn_signs"]
+__all__ = ["COUNTS", "REALISTIC", "SynSigns", "syn_signs"]
 
 #: Images of each split, unless said.
 COUNTS = {"train": 100_000, "test": 10_000}
@@ -56,7 +56,8 @@ def syn_signs(
     """Synthetic signs like GTSRB's, (3, 40, 40) uint8, image i of class i mod 43.
 
     count        images; 100,000 of "train", 10,000 of "test"
-    parameters   how they look; the two splits never share random numbers, whatever the seed
+    parameters   how they look (`REALISTIC`: nearer to GTSRB); the two splits never share random
+                 numbers, whatever the seed
     pictograms   a folder of pictures 0.png … 42.png (or .jpg, …) to use instead of our drawings
     photographs  a folder of photographs behind the signs. Unless given, those of BSDS500: "train"
                  behind training signs, "val" behind test signs; where it is missing, those in
