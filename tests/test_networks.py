@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -17,12 +17,17 @@ from revgrad.errors import InputError, UnknownNameError
 from revgrad.networks import (
     NETWORKS,
     AlexNet,
+    CompactNetwork,
     GTSRBNetwork,
     MNISTNetwork,
+    OneHidden,
     SVHNNetwork,
     build_network,
+    efficientnet_lite0,
     initialise,
+    one_hidden,
 )
+from revgrad.networks.svhn import SRIVASTAVA, WHOLE
 
 
 def literal_mnist(net: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -65,6 +70,11 @@ def literal_alexnet(net: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     return features, F.linear(features, net.fc8.weight, net.fc8.bias)
 
 
+def literal_one_hidden(net: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    features = F.linear(x.flatten(1), net.hidden.weight, net.hidden.bias)
+    return features, F.linear(F.relu(features), net.output.weight, net.output.bias)
+
+
 @dataclass(frozen=True)
 class Case:
     name: str
@@ -79,6 +89,7 @@ class Case:
     max_norm: float | None
     literal: Callable[[nn.Module, Tensor], tuple[Tensor, Tensor]]
     without_dropout: dict[str, bool]
+    gentle: dict[str, float] = field(default_factory=dict)  # of layers, beside He's scale
 
 
 CASES = [
@@ -98,7 +109,8 @@ CASES = [
         domain_hidden=(1024, 1024),
         max_norm=4.0,
         literal=literal_svhn,
-        without_dropout={"dropout": False},
+        gentle={"fc5": math.sqrt(0.5), "fc6": 0.1 * math.sqrt(0.5)},
+        without_dropout={"keep": WHOLE},
     ),
     Case(
         *("gtsrb", GTSRBNetwork, 43, 40, "pool3", (256, 2, 2)),
@@ -119,6 +131,15 @@ CASES = [
         literal=literal_alexnet,
         without_dropout={"dropout": False},
     ),
+    Case(
+        *("one-hidden", one_hidden, 10, 28, "hidden", (256,)),
+        layers=("hidden", "output"),
+        parameters=3 * 28 * 28 * 256 + 256 + 256 * 10 + 10,
+        domain_hidden=(100,),
+        max_norm=None,
+        literal=literal_one_hidden,
+        without_dropout={},
+    ),
 ]
 each_network = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -132,14 +153,16 @@ def images(case: Case, rows: int = 4, dtype: torch.dtype = torch.float32) -> Ten
 
 
 def test_the_registry_is_what_is_tested() -> None:
-    assert {case.name: case.network for case in CASES} == NETWORKS
+    elsewhere = {"efficientnet-lite0": efficientnet_lite0, "compact": CompactNetwork}
+    assert {case.name: case.network for case in CASES} | elsewhere == NETWORKS
 
 
 @each_network
 def test_contract(case: Case) -> None:
     net = case.network()
     assert net.layer == case.layer
-    assert net.size == {"mnist": 28, "svhn": 32, "gtsrb": 40, "alexnet": 224}[case.name]
+    sizes = {"mnist": 28, "svhn": 32, "gtsrb": 40, "alexnet": 224, "one-hidden": 28}
+    assert net.size == sizes[case.name]
     assert net.domain_hidden == case.domain_hidden
     assert net.max_norm == case.max_norm
     wanted = [f"{layer}.{kind}" for layer in case.layers for kind in ("weight", "bias")]
@@ -164,7 +187,7 @@ def test_pooling_before_relu_is_the_figure_bit_for_bit(case: Case) -> None:
         features, wanted = case.literal(net, x)
         assert torch.equal(seen[0], features)
         assert torch.equal(logits, wanted)
-        if case.layer != "bottleneck":
+        if case.layer not in ("bottleneck", "hidden"):
             assert float(features.detach().min()) == 0 < float(features.detach().max())
     labels = torch.arange(4)
     parameters = list(net.parameters())
@@ -192,8 +215,9 @@ def test_the_seed_alone_decides(case: Case) -> None:
     one = initialise(case.network(seed=None), 3)
     torch.manual_seed(6)
     with_seed = case.network(seed=3)
-    for first, second in zip(one.parameters(), with_seed.parameters(), strict=True):
-        assert torch.equal(first, second)
+    for (name, first), second in zip(one.named_parameters(), with_seed.parameters(), strict=True):
+        scale = case.gentle.get(name.partition(".")[0], 1.0)
+        assert torch.allclose(first * scale, second, rtol=1e-6, atol=0)
     last = case.layers[-1] + ".weight"
     assert not torch.equal(initialise(one, 4).get_parameter(last), with_seed.get_parameter(last))
     torch.set_rng_state(state)
@@ -208,7 +232,7 @@ def test_he_scale(case: Case) -> None:
         layer = net.get_submodule(name)
         count = layer.weight.numel()
         fan_in = count // layer.weight.shape[0]
-        std = math.sqrt((1 if name == case.layers[-1] else 2) / fan_in)
+        std = math.sqrt((1 if name == case.layers[-1] else 2) / fan_in) * case.gentle.get(name, 1)
         found = float(layer.weight.detach().double().square().mean().sqrt())
         # five standard errors of an estimated standard deviation
         assert abs(found / std - 1) < 5 / math.sqrt(2 * count), name
@@ -252,18 +276,56 @@ def test_traceable_by_fx(case: Case) -> None:
     assert torch.equal(traced(x), net(x))
 
 
+def test_compact_is_its_layers_written_out() -> None:
+    net = CompactNetwork(classes=7, widths=((4,), (6, 5)), seed=3).double()
+    assert (net.layer, net.size, net.domain_hidden) == ("pool", 28, (128,))
+    x = torch.randn(5, 3, 12, 12, dtype=torch.float64)
+
+    def normalised(values: Tensor, axes: tuple[int, ...]) -> Tensor:
+        mean = values.mean(axes, keepdim=True)
+        variance = (values - mean).square().mean(axes, keepdim=True)
+        return ((values - mean) / (variance + 1e-5).sqrt()).clamp(min=0)
+
+    slow = x
+    weights = [m.weight for m in net.modules() if isinstance(m, nn.Conv2d)]
+    for number, weight in enumerate(weights):
+        if number == 1:
+            slow = F.max_pool2d(slow, 2)
+        slow = normalised(F.conv2d(slow, weight, padding=1), (0, 2, 3))
+    squares = [slow[:, :, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2] for i in range(3) for j in range(3)]
+    slow = torch.stack([square.mean((2, 3)) for square in squares], 2).flatten(1)
+    slow = normalised(slow @ net.hidden[0].weight.T, (0,)) @ net.out.weight.T + net.out.bias
+    assert torch.allclose(net(x), slow, atol=1e-12)
+    assert [w.shape[:2] for w in weights] == [(4, 3), (6, 4), (5, 6)]
+    assert net(torch.randn(2, 3, 12, 20, dtype=torch.float64)).shape == (2, 7)
+
+
 def test_svhn_dropout_rates_and_modes() -> None:
+    def rates(net: nn.Module) -> list[float]:
+        return [m.p for m in net.modules() if isinstance(m, nn.Dropout)]
+
+    assert rates(SVHNNetwork(keep=SRIVASTAVA)) == pytest.approx([0.1, 0.25, 0.25, 0.5, 0.5, 0.5])
     net = SVHNNetwork()
-    rates = [m.p for m in net.modules() if isinstance(m, nn.Dropout)]
-    assert rates == pytest.approx([0.1, 0.25, 0.25, 0.5, 0.5, 0.5])
+    assert rates(net) == [0.5, 0.5]
     x = images(CASES[1])
     torch.manual_seed(0)
     assert not torch.equal(net(x), net(x))
     net.eval()
     assert torch.equal(net(x), net(x))
-    bare = SVHNNetwork(dropout=False)
+    bare = SVHNNetwork(keep=WHOLE)
+    bare.load_state_dict(net.state_dict())
     assert not any(isinstance(m, nn.Dropout) for m in bare.modules())
     assert torch.equal(bare.train()(x), net(x))
+
+
+def test_svhn_starts_gently() -> None:
+    """The drawn weights of He, less where dropout stands before a layer, and the last a tenth."""
+    keep = (0.9, 0.8, 1.0, 0.6, 0.5, 0.25)
+    ours, drawn = SVHNNetwork(size=28, keep=keep, seed=4), SVHNNetwork(size=28, seed=None)
+    initialise(drawn, 4)
+    for layer, share, last in zip(CASES[1].layers, keep, [1] * 5 + [0.1], strict=True):
+        wanted = drawn.get_submodule(layer).weight * math.sqrt(share) * last  # type: ignore[operator]
+        assert torch.allclose(ours.get_submodule(layer).weight, wanted, atol=1e-9)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -285,6 +347,21 @@ def test_other_sizes_and_channels(
     assert net(torch.zeros(2, 1, height, width)).shape == (2, 7)
 
 
+def test_one_hidden_takes_vectors_and_drops_rectified_units() -> None:
+    net = OneHidden(7, hidden=400, classes=3, dropout=0.25)
+    x = torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(net.eval()(x), net(x.reshape(5, 1, 7)))
+    assert net(x).shape == (5, 3)
+    seen: list[Tensor] = []
+    net.drop.register_forward_hook(lambda *a: seen.extend((a[1][0], a[2])))
+    torch.manual_seed(0)
+    net.train()(x)
+    rectified, kept = seen
+    on = rectified > 0
+    assert 0.2 < float((kept[on] == 0).double().mean()) < 0.3
+    torch.testing.assert_close(kept[kept > 0], rectified[kept > 0] / 0.75)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -293,7 +370,11 @@ def test_other_sizes_and_channels(
         (lambda: AlexNet(size=62), "images of 62×62 are too small"),
         (lambda: MNISTNetwork(classes=0), "classes must be at least 1, got 0"),
         (lambda: SVHNNetwork(channels=-1), "channels must be at least 1, got -1"),
+        (lambda: SVHNNetwork(keep=(0.5, 0.5)), "keep takes six shares"),
+        (lambda: SVHNNetwork(keep=(1, 1, 1, 1, 0, 1)), "above 0 and at most 1"),
         (lambda: AlexNet(bottleneck=0), "bottleneck must be at least 1, got 0"),
+        (lambda: OneHidden(4, hidden=0), "hidden must be at least 1, got 0"),
+        (lambda: one_hidden(channels=0), "channels must be at least 1, got 0"),
     ],
 )
 def test_refused_when_built(make: Callable[[], nn.Module], message: str) -> None:

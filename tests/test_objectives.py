@@ -15,9 +15,12 @@ from torch import Tensor, nn
 
 from revgrad import (
     Adversarial,
+    AdversarialConsistency,
+    AdversarialEntropy,
     Batch,
     DomainAdapter,
     DomainClassifier,
+    KernelMatching,
     MeanMatching,
     Supervised,
     TwoLosses,
@@ -205,14 +208,16 @@ def test_factor_scales_the_features_gradient_only(objective: Any) -> None:
 
 def test_a_tensor_does_as_factor_too() -> None:
     ours, batch = adapter(), data()
-    for objective in (Adversarial(), TwoLosses("swapped"), MeanMatching()):
+    for objective in (Adversarial(), TwoLosses("swapped"), MeanMatching(), KernelMatching()):
         number = gradients(objective, ours, batch, 0.3)
         tensor = gradients(objective, ours, batch, torch.tensor(0.3, dtype=torch.float64))
         assert_close(number, tensor)
 
 
 @pytest.mark.parametrize(("build", "layer"), NETWORKS)
-@pytest.mark.parametrize("objective", [Adversarial(), TwoLosses("swapped"), MeanMatching()])
+@pytest.mark.parametrize(
+    "objective", [Adversarial(), TwoLosses("swapped"), MeanMatching(), KernelMatching()]
+)
 def test_cut_and_tap_agree(
     build: Any, layer: str, objective: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,6 +268,149 @@ def test_mean_matching_is_a_slow_loop() -> None:
     assert_close(gradients(MeanMatching(), ours, batch, factor), expected)
 
 
+@pytest.mark.parametrize("bandwidths", [None, (0.8, 3.0)])
+@pytest.mark.parametrize("unbiased", [False, True])
+def test_kernel_matching_is_a_slow_loop(bandwidths: Any, unbiased: bool) -> None:
+    ours, batch, factor = adapter(), data(), 0.4
+    hand = ByHand(ours)
+    features = hand.features(batch.inputs)  # type: ignore[arg-type]
+    apart = [[(x - y).square().sum() for y in features] for x in features]
+    pairs = sorted(number(apart[i][j].sqrt()) for i in range(11) for j in range(i))
+    middle = pairs[(len(pairs) - 1) // 2]
+    widths = bandwidths or [middle * scale for scale in (0.25, 0.5, 1, 2, 4)]
+
+    def kernels(rows: range, others: range) -> Tensor:
+        values = [
+            (-apart[i][j] / (2 * width**2)).exp()
+            for i in rows
+            for j in others
+            for width in widths
+            if not (unbiased and i == j)
+        ]
+        return torch.stack(values).sum() / len(values)
+
+    source, target = range(6), range(6, 11)
+    distance = kernels(source, source) + kernels(target, target) - 2 * kernels(source, target)
+    total = hand.label_loss(batch) + factor * distance
+    theta = {**hand.theta_f, **hand.theta_y}
+    grads = torch.autograd.grad(total, list(theta.values()))
+    objective = KernelMatching(bandwidths=bandwidths, unbiased=unbiased)
+    losses = objective(ours, batch, factor)
+    assert number(losses.total) == pytest.approx(number(total), abs=1e-12)
+    assert number(losses.domain) == pytest.approx(number(distance), abs=1e-12)
+    expected = {f"network.{k}": g for k, g in zip(theta, grads, strict=True)}
+    assert_close(gradients(objective, ours, batch, factor), expected)
+
+
+@pytest.mark.parametrize(("build", "layer"), NETWORKS)
+def test_entropy_is_a_slow_sum_over_the_unlabelled_rows(build: Any, layer: str) -> None:
+    ours, batch, factor, weight = adapter(build, layer), data(), 0.7, 0.4
+    hand = ByHand(ours)
+    outputs = hand.predictions(hand.features(batch.inputs))  # type: ignore[arg-type]
+    chances = outputs.exp() / outputs.exp().sum(1, keepdim=True)
+    entropies = [-sum(p * p.log() for p in chances[i]) for i in range(6, 11)]
+    entropy = torch.stack([torch.as_tensor(value) for value in entropies]).sum() / 5
+    extra = torch.autograd.grad(weight * entropy, [*hand.theta_f.values(), *hand.theta_y.values()])
+    plain = gradients(Adversarial(), ours, batch, factor)
+    for name, value in zip([*hand.theta_f, *hand.theta_y], extra, strict=True):
+        plain[f"network.{name}"] = plain[f"network.{name}"] + value
+    assert_close(gradients(AdversarialEntropy(weight), ours, batch, factor), plain)
+    losses = AdversarialEntropy(weight)(ours, batch, factor)
+    without = Adversarial()(ours, batch, factor)
+    expected = number(without.total) + weight * number(entropy)
+    assert number(losses.total) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("build", "layer"), NETWORKS)
+def test_consistency_is_a_slow_sum_over_the_sure_rows(build: Any, layer: str) -> None:
+    ours, batch, factor, weight = adapter(build, layer), data(), 0.7, 0.4
+    inputs = batch.inputs
+    assert isinstance(inputs, Tensor)
+    hand = ByHand(ours)
+    seen = hand.predictions(hand.features(inputs[6:])).detach()
+    chances = seen.exp() / seen.exp().sum(1, keepdim=True)
+    threshold = number(chances.max(1).values.median()) - 1e-9  # three of the five are sure
+    changed = batch._replace(inputs=inputs * 1.5 - 0.2)
+    outputs = hand.predictions(hand.features(changed.inputs))  # type: ignore[arg-type]
+    terms = []
+    for row in range(5):
+        if chances[row].max() >= threshold:
+            wanted = int(chances[row].argmax())
+            again = outputs[6 + row].exp() / outputs[6 + row].exp().sum()
+            terms.append(-again[wanted].log())
+    assert len(terms) == 3
+    means = [sum(o.exp()[k] / o.exp().sum() for o in outputs[6:]) / 5 for k in range(3)]
+    entropy = -sum(mean * mean.log() for mean in means)
+    consistency = weight * torch.stack(terms).sum() / 5 - 0.3 * entropy
+    extra = torch.autograd.grad(
+        factor * consistency, [*hand.theta_f.values(), *hand.theta_y.values()]
+    )
+    expected = gradients(Adversarial(), ours, changed, 0.2 * factor)
+    for name, value in zip([*hand.theta_f, *hand.theta_y], extra, strict=True):
+        expected[f"network.{name}"] = expected[f"network.{name}"] + value
+    objective = AdversarialConsistency(
+        weight, threshold, reversal=0.2, spread=0.3, augment=lambda x: x * 1.5 - 0.2
+    )
+    assert_close(gradients(objective, ours, batch, factor), expected)
+    total = number(Adversarial()(ours, changed, factor).total) + factor * number(consistency)
+    assert number(objective(ours, batch, factor).total) == pytest.approx(total, abs=1e-12)
+
+
+def test_consistency_keeps_the_statistics_of_unchanged_target_rows() -> None:
+    network = nn.Sequential(nn.BatchNorm1d(4, momentum=1.0), nn.Linear(4, 5), nn.Linear(5, 3))
+    classifier = DomainClassifier(5, hidden=(6,), seed=2)
+    batch = data()
+    inputs = batch.inputs
+    assert isinstance(inputs, Tensor)
+    for policy in ("joint", "separate", "target"):
+        ours = DomainAdapter(network, "1", classifier, batch_norm=policy).double()  # type: ignore[arg-type]
+        AdversarialConsistency(augment=lambda x: x * 9 + 5)(ours, batch, 0.1)
+        assert torch.allclose(network[0].running_mean, inputs[6:].mean(0))
+        assert torch.allclose(network[0].running_var, inputs[6:].var(0))
+        assert network[0].track_running_stats
+
+
+def test_consistency_with_all_target_rows_labelled_is_adversarial() -> None:
+    batch = data()
+    rows = batch.inputs
+    assert isinstance(rows, Tensor)
+    labels = torch.arange(5) % 3
+    full = Batch.of(Rows(rows[:6], batch.labels[:6]), Rows(rows[6:], labels))
+    objective = AdversarialConsistency(reversal=1.0, augment=lambda x: x)
+    assert_close(
+        gradients(objective, adapter(), full, 0.3), gradients(Adversarial(), adapter(), full, 0.3)
+    )
+
+
+def test_a_class_of_no_probability_has_a_finite_gradient() -> None:
+    ours = adapter()
+    with torch.no_grad():
+        ours.network.get_parameter("upper.bias")[2] = -1e4
+    losses = AdversarialConsistency(augment=lambda x: x)(ours, data(), 1.0)
+    losses.total.backward()
+    assert all(torch.isfinite(p.grad).all() for p in ours.parameters() if p.grad is not None)
+
+
+def test_consistency_refuses_what_it_can_not_do() -> None:
+    for weight, threshold, message in ((-1, 0.5, "0 or more, not -1"), (1, 1.5, "0 to 1, not 1.5")):
+        with pytest.raises(InputError, match=message):
+            AdversarialConsistency(weight, threshold)
+    with pytest.raises(InputError, match=r"Jitter changes images"):
+        AdversarialConsistency()(adapter(), data(), 1.0)
+    one = adapter(lambda: Perceptron(outputs=1))
+    objective = AdversarialConsistency(augment=lambda x: x, label_loss=squared_error)
+    with pytest.raises(InputError, match="for classes"):
+        objective(one, data(regression=True), 1.0)
+
+
+def test_entropy_needs_classes_and_a_weight() -> None:
+    with pytest.raises(InputError, match="0 or more, not -1"):
+        AdversarialEntropy(-1)
+    one = adapter(lambda: Perceptron(outputs=1))
+    with pytest.raises(InputError, match="for classes"):
+        AdversarialEntropy(1.0, squared_error)(one, data(regression=True), 1.0)
+
+
 def test_supervised_is_the_label_loss_alone() -> None:
     ours, batch = adapter(), data()
     hand = ByHand(ours)
@@ -284,10 +432,13 @@ def test_supervised_without_a_label_moves_nothing() -> None:
 
 @pytest.mark.parametrize("objective", list(OBJECTIVES))
 def test_what_is_shown_is_what_is_minimised(objective: str) -> None:
-    losses = OBJECTIVES[objective](cross_entropy)(adapter(), data(), 1.0)
+    made = OBJECTIVES[objective](cross_entropy)
+    if objective == "adversarial-consistency":  # its own changes are for images
+        made = AdversarialConsistency(augment=lambda inputs: inputs)
+    losses = made(adapter(), data(), 1.0)
     hand = ByHand(adapter())
     assert number(losses.label) == pytest.approx(number(hand.label_loss(data())), abs=1e-12)  # type: ignore[arg-type]
-    if objective in ("adversarial", "two-losses"):
+    if objective in ("two-losses",) or objective.startswith("adversarial"):
         shown = number(hand.domain_loss(data()))
         assert number(losses.domain) == pytest.approx(shown, abs=1e-12)  # type: ignore[arg-type]
         assert losses.domain_logits is not None
@@ -319,7 +470,7 @@ class TestLabelLoss:
         losses = Supervised(squared_error)(ours, batch, 0.0)
         assert number(losses.total) == pytest.approx(number(expected), abs=1e-12)
 
-    @pytest.mark.parametrize("objective", [Supervised, Adversarial, MeanMatching])
+    @pytest.mark.parametrize("objective", [Supervised, Adversarial, MeanMatching, KernelMatching])
     def test_a_mean_and_a_value_per_row_agree(self, objective: Any) -> None:
         ours, batch = adapter(), data(total_labelled=13, total_sizes=(13, 9))
         rows = partial(F.cross_entropy, reduction="none")
@@ -352,7 +503,15 @@ class TestLabelLoss:
 
 @pytest.mark.parametrize("split", [0, 1, 4, 6])
 @pytest.mark.parametrize(
-    "objective", [Supervised(), Adversarial(), TwoLosses("swapped"), TwoLosses("reversal")]
+    "objective",
+    [
+        Supervised(),
+        Adversarial(),
+        AdversarialEntropy(0.4),
+        AdversarialConsistency(0.4, 0.3, 0.5, spread=0.0, augment=lambda inputs: inputs * 1.5),
+        TwoLosses("swapped"),
+        TwoLosses("reversal"),
+    ],
 )
 def test_parts_with_the_totals_add_up_to_the_whole(objective: Any, split: int) -> None:
     """Losses are sums over global counts, so unequal shares of the rows, or of labels, add up."""

@@ -25,7 +25,7 @@ class Outputs(NamedTuple):
     """What the adapter computes from a batch."""
 
     features: Tensor  # of all rows, (n, …)
-    predictions: Any  # the label predictor's, of the labelled rows only; None where there are none
+    predictions: Any  # the label predictor's, of the rows it ran on; None where there are none
 
 
 class DomainAdapter(nn.Module):
@@ -97,28 +97,39 @@ class DomainAdapter(nn.Module):
             network, layer, classifier, prepare, batch_norm=batch_norm, pieces=pieces
         )
 
-    def forward(self, batch: Batch) -> Outputs:
-        """Features of all rows and predictions of the labelled ones, in training or evaluation."""
+    def forward(self, batch: Batch, every_row: bool = False) -> Outputs:
+        """Features of all rows and predictions of the labelled ones (or of every row), in training
+        or evaluation."""
         inputs = self.preprocessing(batch.inputs)
         if self.batch_norm == "joint" or not self._norms or not self.training:
-            if batch.prefix is not None:
-                rows: slice | Tensor | None = slice(0, batch.prefix) if batch.prefix else None
+            if every_row:
+                rows: slice | Tensor | None = slice(0, len(batch.domains))
+            elif batch.prefix is not None:
+                rows = slice(0, batch.prefix) if batch.prefix else None
             else:
                 rows = batch.labelled if batch.labelled_count else None
             return Outputs(*self.cut.forward(inputs, rows))
-        return self._separate_passes(inputs, batch)
+        return self._separate_passes(inputs, batch, every_row)
 
     def predict(self, inputs: Inputs) -> Any:
         """The network's output for raw inputs: what is shipped."""
         return call_on(self.network, self.preprocessing(inputs))
 
-    def _separate_passes(self, inputs: Inputs, batch: Batch) -> Outputs:
+    @contextmanager
+    def keeping_statistics(self, keep: bool = True) -> Iterator[None]:
+        """Inside, training leaves BatchNorm's statistics for inference as they are (if `keep`)."""
+        with frozen_statistics(self._norms if keep else ()):
+            yield
+
+    def _separate_passes(self, inputs: Inputs, batch: Batch, every_row: bool) -> Outputs:
         features, predictions = [], []
         for domain, where in enumerate(batch.domain_slices()):
             if where.start == where.stop:
                 continue
             own = select_rows(inputs, where)
             labelled = batch.labelled[where]
+            if every_row:
+                labelled = torch.ones_like(labelled)
             wanted = labelled if bool(labelled.any()) else None
             if self.batch_norm == "target" and domain != 1:
                 with frozen_statistics(self._norms):

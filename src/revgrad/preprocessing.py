@@ -79,6 +79,18 @@ class Preprocessing(nn.Module):
         return Preprocessing(0.0, 1.0)
 
     @staticmethod
+    def pretrained(network: nn.Module) -> Preprocessing:
+        """What the weights that can be loaded into `network` were trained with: its `pixel_mean`
+        and `pixel_scale`, a number per channel of uint8 images."""
+        mean, scale = (getattr(network, name, None) for name in ("pixel_mean", "pixel_scale"))
+        if mean is None or scale is None:
+            raise InputError(
+                f"{type(network).__name__} does not say what its weights were trained with "
+                "(pixel_mean, pixel_scale); Preprocessing(mean, scale) takes any numbers"
+            )
+        return Preprocessing(*(torch.as_tensor(value)[:, None, None] for value in (mean, scale)))
+
+    @staticmethod
     def fit(*domains: Domain, per_image: bool = False) -> Preprocessing:
         """One mean per channel over all `domains` together, one scale: their standard deviation.
 

@@ -8,23 +8,31 @@ from torch import nn
 
 from revgrad.networks.alexnet import AlexNet
 from revgrad.networks.building import build
+from revgrad.networks.compact import CompactNetwork
 from revgrad.networks.domain_classifier import DomainClassifier
+from revgrad.networks.efficientnet import EfficientNetLite0, efficientnet_lite0
 from revgrad.networks.gtsrb import GTSRBNetwork
 from revgrad.networks.initialisation import initialise
 from revgrad.networks.mnist import MNISTNetwork
+from revgrad.networks.one_hidden import OneHidden, one_hidden
 from revgrad.networks.svhn import SVHNNetwork
 from revgrad.networks.xor import XorDomainClassifier
 
 __all__ = [
     "NETWORKS",
     "AlexNet",
+    "CompactNetwork",
     "DomainClassifier",
+    "EfficientNetLite0",
     "GTSRBNetwork",
     "MNISTNetwork",
+    "OneHidden",
     "SVHNNetwork",
     "XorDomainClassifier",
     "build_network",
+    "efficientnet_lite0",
     "initialise",
+    "one_hidden",
 ]
 
 #: The networks the command line knows by name.
@@ -33,6 +41,9 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "svhn": SVHNNetwork,
     "gtsrb": GTSRBNetwork,
     "alexnet": AlexNet,
+    "compact": CompactNetwork,
+    "efficientnet-lite0": efficientnet_lite0,
+    "one-hidden": one_hidden,
 }
 
 

@@ -44,6 +44,9 @@ class AlexNet(nn.Module):
     size: ClassVar[int] = 224
     domain_hidden: ClassVar[tuple[int, ...]] = (1024, 1024)
     max_norm: ClassVar[float | None] = None
+    #: Of ImageNet's colours, in uint8 values: what torchvision's weights were trained with.
+    pixel_mean: ClassVar[tuple[float, ...]] = (0.485 * 255, 0.456 * 255, 0.406 * 255)
+    pixel_scale: ClassVar[tuple[float, ...]] = (0.229 * 255, 0.224 * 255, 0.225 * 255)
 
     def __init__(
         self,

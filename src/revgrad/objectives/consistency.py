@@ -1,0 +1,106 @@
+"""Gradient reversal, and predictions that hold when a target image is changed a little."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from revgrad.adapter import DomainAdapter
+from revgrad.augmenting import Jitter
+from revgrad.batches import Batch
+from revgrad.errors import InputError
+from revgrad.objectives.losses import (
+    LabelLoss,
+    Losses,
+    cross_entropy,
+    domain_loss,
+    mean_label_loss,
+    together,
+)
+from revgrad.processes import sum_over_processes, world_size
+from revgrad.reversal import reverse_gradient
+
+_LITTLE = Jitter()
+
+
+@dataclass(frozen=True)
+class AdversarialConsistency:
+    """L_y + L_d(G_d(R_ρλ(G_f(x)))) + w λ L_c − s λ H(p̄), all on images that `augment` has changed.
+
+    λ rises in training and lets the target in as the classes take shape; `reversal` is ρ, `weight`
+    w, `spread` s.
+
+    L_c: where the network is sure of an unlabelled image as it is (the likeliest class has at least
+    probability `threshold`), the changed image must be of that class too; the cross-entropy of
+    these, summed, over the number of unlabelled rows (Sohn et al. 2020; for domain adaptation
+    French et al. 2018, Berthelot et al. 2022). Classes spread from target images that look like the
+    source's to their neighbours, where mixing the domains alone may join the wrong classes.
+
+    H(p̄): the entropy of the unlabelled rows' mean prediction (Krause et al. 2010, Liang et al.
+    2020). Without it a class can be lost whole: on SVHN → MNIST every 6 became a 4 and every 9 a 7.
+    It leans to classes of equal frequency; where the target's are very unequal, lower it.
+
+    BatchNorm normalises the changed rows as the adapter's policy says; the statistics kept for
+    inference are those of the unlabelled rows as they are, which is what inference will see.
+    For images and classes only.
+    """
+
+    weight: float = 1.0
+    threshold: float = 0.95
+    reversal: float = 0.01
+    spread: float = 0.2
+    augment: Callable[[Tensor], Tensor] = _LITTLE
+    label_loss: LabelLoss = cross_entropy
+
+    def __post_init__(self) -> None:
+        for name in ("weight", "reversal", "spread"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise InputError(f"{name} must be 0 or more, not {getattr(self, name)}")
+        if not 0 <= self.threshold <= 1:
+            raise InputError(f"the threshold is a probability, 0 to 1, not {self.threshold}")
+
+    def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:
+        if not isinstance(batch.inputs, Tensor):
+            raise InputError("consistency is for images: inputs must be one tensor")
+        unlabelled = ~batch.labelled
+        count = batch.total_rows - batch.total_labelled
+        here = bool(unlabelled.any())  # another process may hold them all
+        if here:
+            with torch.no_grad():
+                sure, classes = adapter.predict(batch.inputs[unlabelled]).softmax(1).max(1)
+        changed = batch._replace(inputs=self.augment(batch.inputs))
+        with adapter.keeping_statistics(here):
+            features, outputs = adapter(changed, every_row=True)
+        if outputs.ndim != 2 or outputs.shape[1] < 2:
+            raise InputError(
+                "consistency of predictions is for classes; the network gives "
+                f"{tuple(outputs.shape[1:])} a row"
+            )
+        logits = adapter.domain_classifier(reverse_gradient(features, self.reversal * factor))
+        domain = domain_loss(logits, batch.domains, batch.total_rows)
+        predictions = outputs[batch.labelled_rows] if batch.labelled_count else None
+        label = mean_label_loss(self.label_loss, predictions, batch)
+        term = domain
+        if count:
+            asked = outputs[unlabelled]
+            term = term - self.spread * factor * _spread(asked, count)
+            if here:
+                losses = F.cross_entropy(asked, classes, reduction="none")
+                agreed = (losses * (sure >= self.threshold)).sum() / count
+                term = term + self.weight * factor * agreed
+        return together(label, term, domain, logits)
+
+
+def _spread(logits: Tensor, count: int) -> Tensor:
+    """Entropy of the mean prediction over the `count` rows of all processes; this process's share.
+
+    A class that no row has any probability of counts as if it had a little: its gradient would be
+    infinite.
+    """
+    mean = sum_over_processes(logits.softmax(1).sum(0)) / count
+    entropy: Tensor = torch.special.entr(mean.clamp(min=1e-8)).sum()
+    return entropy / world_size()

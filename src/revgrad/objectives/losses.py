@@ -1,0 +1,98 @@
+"""What every objective is made of: L_y, L_d, and the type they return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from revgrad.adapter import DomainAdapter
+from revgrad.batches import Batch
+from revgrad.errors import InputError
+
+#: (predictions of the labelled rows, their labels) → a loss per row, or its mean over the rows.
+LabelLoss = Callable[[Any, Tensor], Tensor]
+
+
+class Losses(NamedTuple):
+    """One step's losses; `total` is minimised, the rest is shown."""
+
+    total: Tensor
+    label: Tensor | None  # L_y, detached
+    domain: Tensor | None  # L_d or another discrepancy of the domains, detached
+    domain_logits: Tensor | None  # the domain classifier's output, detached
+
+
+class Objective(Protocol):
+    """Anything that turns a batch into losses."""
+
+    def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses: ...
+
+
+def cross_entropy(predictions: Tensor, labels: Tensor) -> Tensor:
+    """Mean over the rows of the multinomial logistic loss, the paper's L_y (§4)."""
+    return F.cross_entropy(predictions, labels)
+
+
+def squared_error(predictions: Tensor, labels: Tensor) -> Tensor:
+    """Squared error per row, for regression."""
+    if predictions.numel() != labels.numel():
+        raise InputError(
+            f"the network's output has shape {tuple(predictions.shape)}, the labels "
+            f"{tuple(labels.shape)}: the squared error needs one output per number of a label"
+        )
+    return (predictions.reshape(labels.shape) - labels).square()
+
+
+def domain_loss(logits: Tensor, domains: Tensor, total: int) -> Tensor:
+    """Sum over rows of the binomial cross-entropy of one logit (n,), or of k logits (n, k), divided
+    by `total`, the number of rows of all processes."""
+    alone = len(domains) == total  # a mean then; it costs one operation less than a sum divided
+    reduction = "mean" if alone else "sum"
+    if logits.ndim == 1:
+        targets = domains.to(logits.dtype)
+        value = F.binary_cross_entropy_with_logits(logits, targets, reduction=reduction)
+    else:
+        value = F.cross_entropy(logits, domains, reduction=reduction)
+    return value if alone else value / total
+
+
+def domain_decisions(logits: Tensor) -> Tensor:
+    """The domain that each row's logits say."""
+    return (logits > 0).long() if logits.ndim == 1 else logits.argmax(1)
+
+
+def prediction_entropy(logits: Tensor) -> Tensor:
+    """Entropy in nats of the softmax of each row's logits, (n, k) → (n,)."""
+    logarithms = F.log_softmax(logits, dim=1)
+    return -(logarithms.exp() * logarithms).sum(1)
+
+
+def mean_label_loss(label_loss: LabelLoss, predictions: Any, batch: Batch) -> Tensor | None:
+    """L_y of this process's labelled rows over all processes' count; None where it has none."""
+    if predictions is None:
+        return None
+    labels = batch.labels[batch.labelled_rows]
+    values = label_loss(predictions, labels)
+    if values.ndim == 0:  # a mean over this process's rows
+        share = len(labels) / batch.total_labelled
+        return values if share == 1.0 else values * share
+    if values.shape[0] != len(labels):
+        raise InputError(
+            f"the label loss gave shape {tuple(values.shape)} for {len(labels)} rows: it must "
+            "return one value per row, or their mean"
+        )
+    per_row = values if values.ndim == 1 else values.flatten(1).mean(1)
+    return per_row.sum() / batch.total_labelled
+
+
+def together(label: Tensor | None, term: Tensor, shown: Tensor, logits: Tensor | None) -> Losses:
+    """L_y plus the domains' `term`; `shown` is the domains' loss as people want to read it."""
+    return Losses(
+        total=term if label is None else label + term,
+        label=None if label is None else label.detach(),
+        domain=shown.detach(),
+        domain_logits=None if logits is None else logits.detach(),
+    )

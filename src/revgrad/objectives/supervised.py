@@ -1,0 +1,30 @@
+"""L_y alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from revgrad.adapter import DomainAdapter
+from revgrad.batches import Batch, select_rows
+from revgrad.objectives.losses import LabelLoss, Losses, cross_entropy, mean_label_loss
+
+
+@dataclass(frozen=True)
+class Supervised:
+    """L_y alone, on whichever rows have labels: source only, or train on target."""
+
+    label_loss: LabelLoss = cross_entropy
+
+    def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:
+        if not batch.labelled_count:
+            trained = (p for p in adapter.network.parameters() if p.requires_grad)
+            nothing = next(trained).sum() * 0.0
+            return Losses(nothing, None, None, None)
+        inputs = batch.inputs
+        if batch.prefix != len(batch.domains):
+            inputs = select_rows(inputs, batch.labelled_rows)
+        label = mean_label_loss(self.label_loss, adapter.predict(inputs), batch)
+        assert label is not None
+        return Losses(label, label.detach(), None, None)

@@ -1,0 +1,54 @@
+"""Appendix A of the paper: a loss for the domain classifier, another for the features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+from torch.func import functional_call
+
+from revgrad.adapter import DomainAdapter
+from revgrad.batches import Batch
+from revgrad.errors import InputError
+from revgrad.objectives.losses import (
+    LabelLoss,
+    Losses,
+    cross_entropy,
+    domain_loss,
+    mean_label_loss,
+    together,
+)
+
+
+@dataclass(frozen=True)
+class TwoLosses:
+    """Appendix A: the domain classifier minimises L_d+, the feature extractor L_d−.
+
+    pair = "reversal": (L_d, −λ L_d), which gives the same updates as gradient reversal;
+    pair = "swapped":  (L_d, λ L_d with the domains swapped), Goodfellow et al.'s, whose gradient
+                       is stronger while the domains are easily told apart.
+    """
+
+    pair: Literal["reversal", "swapped"] = "swapped"
+    label_loss: LabelLoss = cross_entropy
+
+    def __post_init__(self) -> None:
+        if self.pair not in ("reversal", "swapped"):
+            raise InputError(f"TwoLosses takes the pair 'reversal' or 'swapped', not {self.pair!r}")
+
+    def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:
+        features, predictions = adapter(batch)
+        classifier = adapter.domain_classifier
+        logits = classifier(features.detach())
+        plus = domain_loss(logits, batch.domains, batch.total_rows)
+        frozen = {name: value.detach() for name, value in classifier.named_parameters()}
+        seen = functional_call(classifier, frozen, (features.clone(),))
+        if self.pair == "reversal":
+            minus = -domain_loss(seen, batch.domains, batch.total_rows)
+        else:
+            if seen.ndim != 1:
+                raise InputError("the swapped-label pair is for two domains; use pair='reversal'")
+            minus = domain_loss(seen, 1 - batch.domains, batch.total_rows)
+        label = mean_label_loss(self.label_loss, predictions, batch)
+        return together(label, plus + factor * minus, plus, logits)
