@@ -1,0 +1,170 @@
+"""Label-free scores of a model by name: the higher, the better. None reads a target label.
+
+score("mutual-information", evidence)
+available_scores(evidence)     # every score that the evidence suffices for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from revgrad.diagnostics.agreement import agreement, seed_agreement, stability
+from revgrad.diagnostics.class_balance import class_balance
+from revgrad.diagnostics.domain_separation import (
+    DomainSeparation,
+    adaptation_bound,
+    domain_separation,
+    own_domain_error,
+)
+from revgrad.diagnostics.entropy import mutual_information, negative_entropy
+from revgrad.diagnostics.evidence import Evidence
+from revgrad.diagnostics.importance import (
+    deep_embedded_risk,
+    density_ratios,
+    importance_weighted_risk,
+)
+from revgrad.diagnostics.neighbourhood import soft_neighbourhood_density
+from revgrad.diagnostics.nuclear_norm import prediction_nuclear_norm
+from revgrad.diagnostics.source_error import source_error, source_losses
+from revgrad.errors import InputError, unknown
+from revgrad.shallow.inputs import Array
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Score:
+    """A function of evidence, the fields of `Evidence` that it needs, and where it comes from."""
+
+    function: Callable[[Evidence], float]
+    needs: tuple[str, ...]
+    says: str
+    source: str
+
+
+def score(name: str, evidence: Evidence) -> float:
+    """One of `SCORES`; higher is better."""
+    if name not in SCORES:
+        raise unknown("score", name, SCORES)
+    if missing := evidence.missing(*SCORES[name].needs):
+        raise InputError(f"the score '{name}' needs {', '.join(missing)}")
+    return SCORES[name].function(evidence)
+
+
+def available_scores(evidence: Evidence) -> dict[str, float]:
+    """Every score that the evidence suffices for, by name."""
+    return {
+        name: entry.function(evidence)
+        for name, entry in SCORES.items()
+        if evidence.has(*entry.needs)
+    }
+
+
+def _given(value: _T | None) -> _T:
+    assert value is not None  # `needs` was asked before
+    return value
+
+
+def _source(evidence: Evidence) -> tuple[Array, Array]:
+    return _given(evidence.source_logits), _given(evidence.source_labels)
+
+
+def _bounded(evidence: Evidence, separation: DomainSeparation) -> float:
+    return -adaptation_bound(source_error(*_source(evidence)), separation).value
+
+
+def _ratios(evidence: Evidence) -> Array:
+    return density_ratios(_given(evidence.source_features), _given(evidence.target_features))
+
+
+_TARGET = ("target_logits",)
+_LABELLED = ("source_logits", "source_labels")
+_FEATURES = ("source_features", "target_features")
+
+#: Every score by name.
+SCORES: dict[str, Score] = {
+    "source-error": Score(
+        lambda e: -source_error(*_source(e)),
+        _LABELLED,
+        "few errors on held-out source rows; it does not look at the target",
+        "the plain baseline",
+    ),
+    "paper-rule": Score(
+        lambda e: _bounded(
+            e, own_domain_error(_given(e.source_domain_logits), _given(e.target_domain_logits))
+        ),
+        (*_LABELLED, "source_domain_logits", "target_domain_logits"),
+        "low source error and high error of the run's own domain classifier, added as in §3.3",
+        "Ganin and Lempitsky 2015, §4 and §3.3",
+    ),
+    "bound": Score(
+        lambda e: _bounded(
+            e, domain_separation(_given(e.source_features), _given(e.target_features))
+        ),
+        (*_LABELLED, *_FEATURES),
+        "low source error and features that a fresh domain classifier can't tell apart",
+        "Ben-David et al. 2007; Ganin and Lempitsky 2015, §3.3",
+    ),
+    "negative-entropy": Score(
+        lambda e: negative_entropy(e.target_logits),
+        _TARGET,
+        "target rows are predicted with certainty",
+        "Morerio et al. 2018",
+    ),
+    "mutual-information": Score(
+        lambda e: mutual_information(e.target_logits),
+        _TARGET,
+        "target rows are predicted with certainty, and as many classes",
+        "Bridle et al. 1991; Shi and Sha 2012",
+    ),
+    "neighbourhood-density": Score(
+        lambda e: soft_neighbourhood_density(e.target_logits),
+        _TARGET,
+        "target rows have many others that are predicted the same way",
+        "Saito et al. 2021",
+    ),
+    "nuclear-norm": Score(
+        lambda e: prediction_nuclear_norm(e.target_logits),
+        _TARGET,
+        "target predictions are certain and varied",
+        "Cui et al. 2020",
+    ),
+    "importance-weighted": Score(
+        lambda e: -importance_weighted_risk(source_losses(*_source(e)), _ratios(e)),
+        (*_LABELLED, *_FEATURES),
+        "few errors on the held-out source rows that look like the target's",
+        "Sugiyama et al. 2007, weights normalised",
+    ),
+    "dev": Score(
+        lambda e: -deep_embedded_risk(source_losses(*_source(e), "cross-entropy"), _ratios(e)),
+        (*_LABELLED, *_FEATURES),
+        "low loss on the held-out source rows that look like the target's, variance reduced",
+        "You et al. 2019",
+    ),
+    "class-balance": Score(
+        lambda e: class_balance(e.target_logits, _given(e.source_labels)),
+        (*_TARGET, "source_labels"),
+        "classes are predicted on the target as often as they occur in the source",
+        "total variation of the two distributions",
+    ),
+    "source-only-agreement": Score(
+        lambda e: agreement(e.target_logits, _given(e.source_only_logits)),
+        (*_TARGET, "source_only_logits"),
+        "target rows are predicted as by the source-only network",
+        "share of equal predictions",
+    ),
+    "stability": Score(
+        lambda e: stability((*e.checkpoint_logits, e.target_logits)),
+        (*_TARGET, "checkpoint_logits"),
+        "predictions on the target no longer change from checkpoint to checkpoint",
+        "share of equal predictions",
+    ),
+    "seed-agreement": Score(
+        lambda e: seed_agreement((e.target_logits, *e.seed_logits)),
+        (*_TARGET, "seed_logits"),
+        "trainings that differ in their seed only predict the target alike",
+        "Jiang et al. 2022",
+    ),
+}
