@@ -398,3 +398,11 @@ def free_port() -> int:
         place.bind(("127.0.0.1", 0))
         port: int = place.getsockname()[1]
         return port
+
+
+def test_a_cell_is_named_without_splits() -> None:
+    from revgrad.cli.results import cell
+
+    assert cell("mnist", "mnist-m:test") == "mnist->mnist-m"
+    assert cell("data/a:b", "svhn") == "data/a:b->svhn"
+    assert cell("syn-signs:train", None) == "syn-signs->-"

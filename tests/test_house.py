@@ -16,15 +16,20 @@ PACKAGE = ROOT / "src" / "revgrad"
 #: docs/architecture.md: a file imports lower levels and its own folder, nothing else.
 LEVELS = {
     **dict.fromkeys(("errors", "files", "batches", "version"), 0),
-    **dict.fromkeys(("reversal", "schedules", "processes"), 1),
+    **dict.fromkeys(
+        ("reversal", "schedules", "processes", "augmenting", "discrepancy", "shallow"), 1
+    ),
     **dict.fromkeys(("cutting", "networks", "domains"), 2),
-    **dict.fromkeys(("preprocessing", "adapter", "objectives"), 3),
+    **dict.fromkeys(("preprocessing", "adapter", "adaptation_layer", "objectives"), 3),
     "evaluation": 4,
     "training": 4.5,
-    **dict.fromkeys(("reports", "exporting"), 5),
-    "adapting": 6,
-    "cli": 7,
-    **dict.fromkeys(("__init__", "__main__"), 8),
+    "placing": 5,
+    "diagnostics": 5.5,
+    **dict.fromkeys(("pretraining", "reports", "exporting"), 6),
+    "adapting": 7,
+    "experiments": 7.5,
+    "cli": 8,
+    **dict.fromkeys(("__init__", "__main__"), 9),
 }
 #: Files at the root of the package share a folder; these levels may look at one another.
 NEIGHBOURS = {0, 3}

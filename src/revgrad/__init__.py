@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from revgrad.errors import RevgradError
     from revgrad.exporting import export
     from revgrad.networks import DomainClassifier
-    from revgrad.objectives import Adversarial, Losses, MeanMatching, Supervised, TwoLosses
+    from revgrad.objectives import (
+        Adversarial,
+        AdversarialConsistency,
+        AdversarialEntropy,
+        KernelMatching,
+        Losses,
+        MeanMatching,
+        Supervised,
+        TwoLosses,
+    )
     from revgrad.preprocessing import Preprocessing
     from revgrad.reversal import GradientReversal, reverse_gradient
     from revgrad.schedules import Annealed, Constant, RampUp
@@ -26,6 +35,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "Adapted": "adapting",
     "Adversarial": "objectives",
+    "AdversarialConsistency": "objectives",
+    "AdversarialEntropy": "objectives",
     "Annealed": "schedules",
     "Batch": "batches",
     "Constant": "schedules",
@@ -34,6 +45,7 @@ _HOMES = {
     "DomainClassifier": "networks",
     "Events": "training",
     "GradientReversal": "reversal",
+    "KernelMatching": "objectives",
     "Losses": "objectives",
     "MeanMatching": "objectives",
     "PairedBatches": "training",
@@ -60,6 +72,8 @@ _HOMES = {
 __all__ = [
     "Adapted",
     "Adversarial",
+    "AdversarialConsistency",
+    "AdversarialEntropy",
     "Annealed",
     "Batch",
     "Constant",
@@ -68,6 +82,7 @@ __all__ = [
     "DomainClassifier",
     "Events",
     "GradientReversal",
+    "KernelMatching",
     "Losses",
     "MeanMatching",
     "PairedBatches",

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from revgrad.adapter import DomainAdapter, Shipped
-from revgrad.cutting import cut
 from revgrad.domains.domain import HELD_OUT, Domain
 from revgrad.domains.matching import match_colours
 from revgrad.errors import InputError, RunError, unknown
 from revgrad.evaluation.accuracy import Evaluation, evaluate
+from revgrad.evaluation.features import features_at
 from revgrad.evaluation.predicting import outputs
 from revgrad.networks import NETWORKS, build_network
 from revgrad.objectives import (
@@ -59,10 +60,8 @@ class Adapted:
 
     def features(self, inputs: Domain) -> Tensor:
         """The attached layer's output for every input, flattened to (n, features)."""
-        model, pieces = self.model, cut(self.network, self.layer)
-        return outputs(
-            lambda raw: pieces.features(self.preprocessing(raw)).flatten(1), model, inputs
-        )
+        values = features_at(self.network, self.layer, inputs, preprocessing=self.preprocessing)
+        return torch.from_numpy(values)
 
     def predict(self, inputs: Domain) -> np.ndarray:
         """The most likely class of every input, (n,)."""
@@ -87,6 +86,7 @@ def adapt(
     domain_classifier: nn.Module | None = None,
     preprocessing: nn.Module | None = None,
     per_image: bool = False,
+    balance: bool = False,
     held_out: float | Domain = HELD_OUT,
     target_test: Domain | None = None,
     semi_supervised: bool = False,
@@ -100,13 +100,15 @@ def adapt(
     """Train `network` on the labelled `source` so that it works on the unlabelled `target`.
 
     layer             where the domain classifier is attached (`revgrad.layers` lists what can be)
-    method            "adversarial" (the paper's), "two-losses", "mean-matching", an objective; or
-                      the bounds "source-only" and "train-on-target" (with the target's labels)
+    method            "adversarial" (the paper's), "adversarial-entropy", "two-losses",
+                      "mean-matching", "kernel-matching", an objective; or the bounds
+                      "source-only" and "train-on-target" (with the target's labels)
     settings          a `Settings`; any of its fields can also be given by name (steps=…, seed=…)
     label_loss        cross-entropy for class labels, squared error for float labels, by default
     hidden            widths of the domain classifier's hidden layers; or give `domain_classifier`
     preprocessing     a module in front of the network; by default one mean and scale for both
                       domains' images, or each image's own (`per_image`)
+    balance           draw all classes of the source alike often, however many samples each has
     held_out          share of the source kept for evaluation, or a domain for it; 0: none
     target_test       labelled target data to report accuracy on; it decides nothing
     semi_supervised   use the labels that `target` has; otherwise they are dropped unread
@@ -120,6 +122,8 @@ def adapt(
     check_domains([source])
     unlabelled = target if target is None or semi_supervised else target.without_labels()
     training, unlabelled, evaluated, tested = _matched(source, unlabelled, held_out, target_test)
+    if balance:
+        training = training.balanced()
     objective = _objective(method, label_loss, source)
     used = None if method in ONE_DOMAIN else unlabelled
     if used is None and isinstance(method, str) and method not in ONE_DOMAIN:

@@ -24,6 +24,24 @@ def sum_over_processes(x: Tensor) -> Tensor:
     return _Sum.apply(x) if _together() else x  # type: ignore[no-untyped-call]
 
 
+def gather_rows(x: Tensor) -> Tensor:
+    """Every process's rows of `x`, in the order of the processes, which may hold unequal numbers.
+
+    Gradients of all processes' copies flow back to the process whose rows they are.
+    """
+    if not _together():
+        return x
+    counts = torch.zeros(world_size(), dtype=torch.int64, device=x.device)
+    counts[rank()] = len(x)
+    torch.distributed.all_reduce(counts)
+    before, after = int(counts[: rank()].sum()), int(counts[rank() + 1 :].sum())
+    shape = x.shape[1:]
+    # one process's rows and the others' zeros: a sum puts them side by side
+    return sum_over_processes(
+        torch.cat([x.new_zeros((before, *shape)), x, x.new_zeros((after, *shape))])
+    )
+
+
 def any_process(flag: bool, device: torch.device) -> bool:
     """True on every process where it is True on one."""
     if not _together():

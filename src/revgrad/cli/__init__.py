@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from revgrad.cli import data, demo, evaluate, export, layers, predict, train
+from revgrad.cli import data, demo, evaluate, export, layers, predict, reproduce, train
 from revgrad.errors import RevgradError
 from revgrad.version import __version__
 
@@ -23,6 +23,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("layers")(layers.layers)
+app.command("reproduce")(reproduce.reproduce)
 app.add_typer(data.app, name="data")
 
 

@@ -13,6 +13,17 @@ if TYPE_CHECKING:
 RESULT = "result.json"
 
 
+def cell(source: str, target: str | None) -> str:
+    """The pair of domains as tables name it: named domains without their split."""
+    from revgrad.domains import DOMAINS
+
+    def short(text: str) -> str:
+        name = text.partition(":")[0]
+        return name if name in DOMAINS else text
+
+    return f"{short(source)}->{short(target) if target else '-'}"
+
+
 def result_record(run: Path, adapted: Adapted) -> dict[str, Any]:
     """The record of a finished run; also written into its folder."""
     from revgrad.training import Run
@@ -23,7 +34,7 @@ def result_record(run: Path, adapted: Adapted) -> dict[str, Any]:
     last = outcome.last
     options = config.options
     record = {
-        "cell": f"{options['source']}->{options['target'] or options['test'] or '-'}",
+        "cell": cell(options["source"], options["target"] or options["test"]),
         "method": config.method,
         "seed": config.settings["seed"],
         "steps": outcome.steps,

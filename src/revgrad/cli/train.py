@@ -69,9 +69,15 @@ def train(
         help="Standardise each image by its own mean and deviation.",
         rich_help_panel=DATA,
     ),
+    balance: bool = typer.Option(
+        False,
+        help="Draw all classes of the source alike often, however many samples each has.",
+        rich_help_panel=DATA,
+    ),
     network: str = typer.Option(
         "mnist",
-        help="mnist, svhn, gtsrb, alexnet, or module:function of your own.",
+        help="mnist, svhn, gtsrb, alexnet, efficientnet-lite0, one-hidden, or module:function of "
+        "your own.",
         rich_help_panel=NETWORK,
     ),
     layer: str | None = typer.Option(
@@ -92,8 +98,9 @@ def train(
     ),
     method: str = typer.Option(
         "adversarial",
-        help="adversarial (the paper's), two-losses, mean-matching; source-only and "
-        "train-on-target (with the target's labels) are the bounds to compare with.",
+        help="adversarial (the paper's), adversarial-entropy, adversarial-consistency, "
+        "two-losses, mean-matching, kernel-matching; source-only and train-on-target (with the "
+        "target's labels) are the bounds to compare with.",
         rich_help_panel=TRAINING,
     ),
     steps: int = typer.Option(10_000, help="Length of training.", rich_help_panel=TRAINING),
@@ -233,6 +240,7 @@ def train(
             settings=settings,
             hidden=parse_widths(hidden),
             per_image=per_image,
+            balance=balance,
             held_out=held_out,
             target_test=tested,
             semi_supervised=bool(keep_target_labels),
@@ -247,6 +255,7 @@ def train(
                 "fit": fit,
                 "corrupt": corrupt,
                 "per_image": per_image,
+                "balance": balance,
                 "outputs": outputs,
                 "init": None if init is None else str(init),
             },

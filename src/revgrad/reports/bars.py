@@ -1,0 +1,77 @@
+"""A table as a picture: bars of the mean, whiskers of the deviation, marks of published numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from revgrad.reports.drawing import SOURCE, TARGET, save_figure
+
+#: Panels beside each other.
+COLUMNS = 2
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One method: what we measured, what was published; None where there is no number."""
+
+    label: str
+    value: float | None
+    sd: float | None = None
+    published: float | None = None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One cell of a table."""
+
+    title: str
+    bars: tuple[Bar, ...]
+
+
+def draw_bars(path: Path, panels: Sequence[Panel], measure: str = "target accuracy") -> None:
+    """A panel a cell, its methods from top to bottom; a method without a number keeps its place."""
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    columns = min(COLUMNS, len(panels))
+    lines = -(-len(panels) // columns)
+    most = max(len(panel.bars) for panel in panels)
+    size = (6.4 * columns, (0.34 * most + 0.8) * lines + 0.5)
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(lines, columns, squeeze=False)
+    for axes in grid.flat[len(panels) :]:
+        axes.axis("off")
+    for axes, panel in zip(grid.flat, panels, strict=False):
+        for place, bar in enumerate(panel.bars):
+            if bar.value is not None:
+                axes.barh(place, bar.value, xerr=bar.sd, height=0.62, color=SOURCE, capsize=3)
+                end = bar.value + (bar.sd or 0.0)
+                beside = max(end, bar.published or 0.0) + 0.015
+                axes.text(beside, place, f"{bar.value:.3f}", va="center", fontsize=8.5)
+            else:
+                axes.text((bar.published or 0.0) + 0.015, place, "–", va="center", fontsize=9)
+            if bar.published is not None:
+                axes.plot([bar.published] * 2, [place - 0.4, place + 0.4], color=TARGET, lw=2.2)
+        axes.set_yticks(range(len(panel.bars)), [bar.label for bar in panel.bars], fontsize=9)
+        axes.set_ylim(len(panel.bars) - 0.4, -0.6)
+        axes.set_xlim(0, 1.14)
+        axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+        axes.tick_params(axis="x", labelsize=8.5)
+        axes.set_title(panel.title, fontsize=10.5)
+        axes.set_xlabel(measure, fontsize=9)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    figure.legend(
+        handles=[
+            Patch(color=SOURCE, label="ours: mean, whisker: deviation over seeds"),
+            Line2D([], [], color=TARGET, lw=2.2, label="the paper"),
+        ],
+        loc="outside upper right",
+        ncols=2,
+        fontsize=9,
+        frameon=False,
+    )
+    save_figure(figure, path)

@@ -1,0 +1,238 @@
+"""The paper as data: numbers that agree with each other, cells that are found, labels that stay
+hidden."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from revgrad.domains import from_arrays
+from revgrad.domains.gtsrb import gtsrb, gtsrb_tracks
+from revgrad.errors import DataError, InputError, UnknownNameError
+from revgrad.experiments import TABLES
+from revgrad.experiments.budgets import BUDGETS, budget_named
+from revgrad.experiments.choosing import choose_cells, parse_seeds, with_data
+from revgrad.experiments.experiment import TITLES, Experiment
+from revgrad.experiments.image_rows import LAST_HIDDEN, any_rows, open_data, target_labels
+from revgrad.experiments.recipes import PLAIN, RECOMMENDED, recipe_for
+from revgrad.experiments.row import Row, folder_name
+from revgrad.experiments.running import needs, plan
+from revgrad.experiments.semi_supervised import LABELLED, SEMI_SUPERVISED
+from revgrad.experiments.table1 import TABLE1
+from revgrad.networks import NETWORKS
+from revgrad.reports.bars import Bar, Panel, draw_bars
+from revgrad.schedules import Annealed, Constant, RampUp
+
+EVERY = [one for table in TABLES.values() for one in table]
+QUICK = BUDGETS["quick"]
+
+
+@pytest.mark.parametrize("experiment", TABLE1, ids=lambda one: one.cell)
+def test_published_gaps_are_those_of_the_published_accuracies(experiment: Experiment) -> None:
+    """To .3 points: the paper rounded, and two of its last digits are off."""
+    numbers = experiment.published
+    lower, upper = numbers["source-only"].value, numbers["train-on-target"].value
+    for method in ("subspace-alignment-oracle", "adversarial"):
+        covered = (numbers[method].value - lower) / (upper - lower)
+        assert covered == pytest.approx(numbers[method].gap, abs=0.003)
+
+
+def test_every_method_has_a_title_and_every_network_steps_and_a_last_hidden_layer() -> None:
+    assert len({one.cell for one in EVERY}) == len(EVERY)
+    for one in EVERY:
+        assert set(one.methods) <= set(TITLES)
+        assert set(one.published) <= set(TITLES)
+        for budget in BUDGETS.values():
+            assert budget.steps_of(one.network) >= 1
+        if one.backbone is None:
+            assert one.network in NETWORKS
+            assert one.network in LAST_HIDDEN
+    assert RECOMMENDED.network in LAST_HIDDEN
+
+
+def test_last_hidden_layers_feed_the_last_linear_layer() -> None:
+    """What the SVM replaces is the last layer: its inputs are as many as the hidden layer's."""
+    from revgrad.evaluation.features import features_at
+    from revgrad.networks import build_network
+
+    images = from_arrays(np.zeros((2, 40, 40, 3), dtype=np.uint8), layout="NHWC")
+    for name, layer in LAST_HIDDEN.items():
+        network = build_network(name, classes=7, channels=3, size=40, seed=0)
+        last = [p for key, p in network.named_parameters() if key.endswith("weight")][-1]
+        assert last.shape == (7, features_at(network, layer, images).shape[1])
+
+
+def test_plain_is_as_printed() -> None:
+    settings = PLAIN.settings
+    assert settings.rate == Annealed(0.01, 10, 0.75)
+    assert settings.factor == RampUp(10)
+    assert (settings.batch, settings.momentum, settings.optimiser) == (128, 0.9, "sgd")
+    assert (settings.average, settings.clip, settings.weight_decay) == (None, None, 0.0)
+    by_cell = {one.cell: recipe_for(one, "adversarial").settings for one in TABLE1}
+    assert by_cell["svhn->mnist"].rate == Constant(0.01)  # no annealing, §4.1
+    assert by_cell["syn-numbers->svhn"].rate == Annealed(0.01, 10, 0.75)
+    assert by_cell["svhn->mnist"].max_norm == 4.0
+    assert by_cell["mnist->mnist-m"].max_norm is None
+
+
+def test_recommended_is_one_set_of_settings_for_all_cells() -> None:
+    images = [one for one in EVERY if one.backbone is None]
+    assert all(recipe_for(one, "recommended") is RECOMMENDED for one in images)
+
+
+def test_a_budget_takes_more_steps_than_the_one_before() -> None:
+    names = list(BUDGETS)
+    for shorter, longer in pairwise(names):
+        for network, steps in BUDGETS[shorter].steps.items():
+            assert steps < BUDGETS[longer].steps_of(network)
+
+
+def test_rows_that_need_others_come_after_them_and_each_comes_once(tmp_path: Path) -> None:
+    rows = plan(TABLES["semi-supervised"], QUICK, tmp_path, methods=["synthetic-only"], seeds=[3])
+    assert [(row.experiment.cell, row.method) for row in rows] == [
+        ("syn-signs->gtsrb", "source-only"),
+        (SEMI_SUPERVISED[0].cell, "synthetic-only"),
+        (SEMI_SUPERVISED[1].cell, "synthetic-only"),
+    ]
+    every = plan(TABLE1, QUICK, tmp_path, seeds=[0, 1])
+    assert len({row.folder for row in every}) == len(every) == 4 * 5 * 2
+    for place, row in enumerate(every):
+        assert all(one in every[:place] for one in needs(row))
+
+
+def test_seeds_are_the_experiments_own_but_no_more_than_the_budget_says(tmp_path: Path) -> None:
+    def seeds(budget: str, table: str) -> set[int]:
+        return {row.seed for row in plan(TABLES[table], budget_named(budget), tmp_path)}
+
+    assert seeds("standard", "table1") == {0, 1, 2}
+    assert seeds("standard", "table2") == {0, 1, 2, 3, 4}
+    assert seeds("quick", "table2") == {0}
+
+
+def test_cells_are_found_by_several_spellings() -> None:
+    def cells(*texts: str, table: str = "table1") -> list[str]:
+        return [one.cell for one in choose_cells(table, texts)]
+
+    for text in ("svhn->mnist", "svhn→mnist", "svhn-to-mnist"):
+        assert cells(text) == ["svhn->mnist"]
+    assert len(cells()) == 4
+    both = cells("amazon->webcam", table="table2")
+    assert both == ["amazon->webcam:alexnet-conv5", "amazon->webcam:efficientnet-lite0"]
+    named = cells("amazon->webcam:alexnet-fc7", table="table2")
+    assert named == ["amazon->webcam:alexnet-fc7"]
+    with pytest.raises(UnknownNameError, match=r"did you mean 'svhn->mnist'"):
+        cells("svnh->mnist")
+    with pytest.raises(UnknownNameError, match="no table 'tabel1'; did you mean 'table1'"):
+        choose_cells("tabel1")
+
+
+def test_seeds_are_lists_or_ranges() -> None:
+    assert parse_seeds(None) == ()
+    assert parse_seeds("0,2") == (0, 2)
+    assert parse_seeds("1-3,7") == (1, 2, 3, 7)
+    for text in ("", "a", "3-1", "-1"):
+        with pytest.raises(InputError, match="seeds are numbers"):
+            parse_seeds(text)
+
+
+def test_folders_of_cells_differ_and_need_no_quotes() -> None:
+    names = {folder_name(one.cell) for one in EVERY}
+    assert len(names) == len(EVERY)
+    assert all(set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-+") for name in names)
+    assert "mnist-to-mnist-m" in names
+
+
+def test_missing_data_is_one_line_that_says_what_to_fetch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REVGRAD_DATA", str(tmp_path))
+    with pytest.raises(DataError, match="revgrad data fetch svhn"):
+        with_data(choose_cells("table1", ["svhn->mnist"]), QUICK, named=True)
+    with pytest.raises(DataError, match="AlexNet's convolutions are missing"):
+        with_data(choose_cells("table2", ["amazon->webcam:alexnet-conv5"]), QUICK, named=False)
+    with pytest.raises(DataError, match=r"[Oo]ffice"):
+        with_data(choose_cells("table2", ["amazon->webcam:efficientnet-lite0"]), QUICK, named=False)
+
+
+def test_known_labels_are_few_and_the_others_are_gone() -> None:
+    labels = np.arange(50) % 5
+    whole = from_arrays(np.zeros((50, 3), dtype=np.float32), labels)
+    known, rest = target_labels(whole, 20, seed=1)
+    assert known.labelled_count == 20
+    assert len(known) == 50
+    assert not np.any(known.labels[~known.labelled])  # nothing of the hidden ones is left
+    np.testing.assert_array_equal(rest.rows, np.flatnonzero(~known.labelled))
+    np.testing.assert_array_equal(rest.labels, labels[rest.rows])
+
+
+def test_which_target_rows_are_taken_does_not_depend_on_labels() -> None:
+    inputs = np.zeros((40, 3), dtype=np.float32)
+    one = any_rows(from_arrays(inputs, np.arange(40) % 4), 15)
+    other = any_rows(from_arrays(inputs, np.zeros(40, dtype=np.int64)), 15)
+    np.testing.assert_array_equal(one.rows, other.rows)
+    assert len(one) == 15
+
+
+def test_signs_of_the_papers_protocol_are_1280_and_the_rest_is_the_test(data_folder: Path) -> None:
+    papers = replace(SEMI_SUPERVISED[0], source="gtsrb")  # synthetic ones take long to make
+    data = open_data(Row(papers, "both", 0, budget_named("standard"), Path()))
+    assert data.target is not None
+    assert len(data.target) == data.target.labelled_count == LABELLED
+    assert not np.intersect1d(data.target.rows, data.test.rows).size
+    assert len(data.target) + len(data.test) == len(gtsrb_tracks())
+    alone = open_data(Row(papers, "real-only", 0, budget_named("standard"), Path()))
+    np.testing.assert_array_equal(alone.source.rows, data.target.rows)
+    assert alone.target is None
+
+
+def test_by_our_protocol_no_track_is_on_both_sides(data_folder: Path) -> None:
+    ours = replace(SEMI_SUPERVISED[1], source="gtsrb")
+    data = open_data(Row(ours, "both", 0, budget_named("standard"), Path()))
+    assert data.target is not None
+    assert data.target.labelled_count == LABELLED < len(data.target)
+    tracks = gtsrb_tracks()
+    train = gtsrb("train")  # the same rows, with the labels that name the tracks
+    np.testing.assert_array_equal(train.rows, data.target.rows)
+    seen, tested = (
+        {(int(y), int(tracks[i])) for y, i in zip(one.labels, one.rows, strict=True)}
+        for one in (train, data.test)
+    )
+    assert len(seen) > len(tested) > 43
+    assert not tested & seen
+
+
+def test_every_role_of_a_cell_of_digits(data_folder: Path) -> None:
+    cell = next(one for one in TABLE1 if one.cell == "svhn->mnist")
+    for method in ("source-only", "adversarial", "train-on-target"):
+        data = open_data(Row(cell, method, 0, QUICK, Path()))
+        assert data.test.shape == data.source.shape == (3, 28, 28)
+        assert len(data.test) == QUICK.test_rows
+        if method == "adversarial":
+            assert data.target is not None
+            assert data.target.labels is None
+            assert len(data.target) == 60_000
+        else:
+            assert data.target is None
+        names = {"train-on-target": "mnist"}
+        assert data.source.name == names.get(method, data.source.name)
+
+
+def test_bars_show_what_is_there_and_leave_room_for_what_is_not(tmp_path: Path) -> None:
+    from PIL import Image
+
+    def colours(*bars: Bar) -> tuple[int, int]:
+        draw_bars(tmp_path / "bars.png", [Panel("a → b", bars)])
+        pixels = np.asarray(Image.open(tmp_path / "bars.png").convert("RGB")).astype(int)
+        legend = int(0.16 * len(pixels))  # it shows both colours itself
+        blue, red = ((0x2B, 0x6C, 0xB0), (0xD1, 0x49, 0x5B))
+        return tuple(int((np.abs(pixels[legend:] - c).sum(2) < 12).sum()) for c in (blue, red))
+
+    short, marked = colours(Bar("one", 0.2, 0.05, 0.5), Bar("two", None))
+    long, unmarked = colours(Bar("one", 0.8, 0.05), Bar("two", None))
+    assert marked > 20
+    assert unmarked == 0
+    assert long / short == pytest.approx(4.0, rel=0.15)
