@@ -45,6 +45,7 @@ def result_record(run: Path, adapted: Adapted) -> dict[str, Any]:
             **config.settings,
             "network": config.network,
             "layer": config.layer,
+            "objective": config.objective,
             "domain_hidden": config.domain_hidden,
             **{key: options[key] for key in ("size", "per_image", "test")},
             **{key: config.machine[key] for key in ("threads", "processes")},

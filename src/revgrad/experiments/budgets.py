@@ -91,7 +91,7 @@ BUDGETS: dict[str, Budget] = {
         ),
         Budget(
             "standard",
-            {"mnist": 36_000, "svhn": 6_000, "gtsrb": 6_000, "compact": 4_000, "bottleneck": 400},
+            {"mnist": 36_000, "svhn": 4_000, "gtsrb": 4_000, "compact": 4_000, "bottleneck": 400},
             svm_rows=20_000,
         ),
         Budget(

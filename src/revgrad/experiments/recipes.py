@@ -22,8 +22,9 @@ from typing import Any
 from revgrad.errors import unknown
 from revgrad.experiments.experiment import Experiment
 from revgrad.networks import NETWORKS
+from revgrad.objectives import OBJECTIVES, cross_entropy
 from revgrad.schedules import Annealed, RampUp
-from revgrad.training.settings import Settings
+from revgrad.training.settings import Settings, without_addresses
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Recipe:
     def describe(self) -> dict[str, Any]:
         """What a record says of it beside the settings."""
         return {
-            "objective": self.objective,
+            "objective": without_addresses(repr(OBJECTIVES[self.objective](cross_entropy))),
             "per_image": self.per_image,
             "balanced": self.balanced,
         }

@@ -41,6 +41,7 @@ class RunConfig:
     version: str = ""
     preprocessing: str = ""
     label_loss: str = ""
+    objective: str = ""  # with its own numbers
     format: int = 1
 
     def identity(self) -> dict[str, Any]:
@@ -54,6 +55,7 @@ class RunConfig:
             "preprocessing": self.preprocessing,
             "init": self.options.get("init"),
             "label loss": self.label_loss,
+            "objective": self.objective,
         }
         values |= {key: value for key, value in self.settings.items() if key not in DISPLAY}
         for role in ("source", "target"):  # what is only evaluated on decides nothing

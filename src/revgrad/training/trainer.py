@@ -396,8 +396,10 @@ class Trainer:
             if domain is not None:
                 roles[role] = domain
         kept = self.run is not None
+        objective = without_addresses(repr(self.objective))
         return RunConfig(
-            method=method or without_addresses(repr(self.objective)),
+            method=method or objective,
+            objective=objective,
             network=network_name or type(self.adapter.network).__qualname__,
             layer=self.adapter.layer,
             settings=self.settings.describe(),
