@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from revgrad.adapter import DomainAdapter, Shipped
+from revgrad.diagnostics.kept import ROWS as EVIDENCE_ROWS
+from revgrad.diagnostics.kept import EvidenceKeeper
+from revgrad.diagnostics.scores import RECOMMENDED
 from revgrad.domains.domain import HELD_OUT, Domain
 from revgrad.domains.matching import match_colours
 from revgrad.errors import InputError, RunError, unknown
@@ -32,14 +36,17 @@ from revgrad.training.distributed import together
 from revgrad.training.events import Events, Outcome
 from revgrad.training.progress import ProgressBar
 from revgrad.training.restoring import restore_weights
-from revgrad.training.runs import Run, RunConfig
+from revgrad.training.runs import BASELINE, Run, RunConfig
 from revgrad.training.settings import Settings
 from revgrad.training.trainer import Trainer, check_domains
 
 
 @dataclass(frozen=True)
 class Adapted:
-    """What comes out: the plain network, and the preprocessing that belongs in front of it."""
+    """What comes out: the plain network, and the preprocessing that belongs in front of it.
+
+    baseline   the source-only network of the same budget, where one was asked for
+    """
 
     network: nn.Module
     preprocessing: nn.Module
@@ -47,6 +54,7 @@ class Adapted:
     classes: tuple[str, ...] | None
     outcome: Outcome | None = None
     adapter: DomainAdapter | None = None
+    baseline: Adapted | None = None
 
     @property
     def model(self) -> Shipped:
@@ -91,6 +99,10 @@ def adapt(
     target_test: Domain | None = None,
     semi_supervised: bool = False,
     run: Path | str | None = None,
+    keep: str = "last",
+    score: str = RECOMMENDED,
+    baseline: bool = False,
+    evidence: int = EVIDENCE_ROWS,
     events: Sequence[Events] = (),
     progress: bool = True,
     network_name: str | None = None,
@@ -113,7 +125,16 @@ def adapt(
     target_test       labelled target data to report accuracy on; it decides nothing
     semi_supervised   use the labels that `target` has; otherwise they are dropped unread
     run               a directory for metrics and checkpoints; the same call resumes it
+    keep              "last": hand back the last weights; "best": of those at each evaluation the
+                      ones that the label-free `score` (of `diagnostics.SCORES`) likes best
+    baseline          train the source-only network of the same budget too, from the same first
+                      weights (in RUN/baseline), for the verdict to compare with
+    evidence          rows of target and held-out source that a run keeps outputs of, for
+                      `diagnostics.verdict` and the report; 0: none
     """
+    if keep not in ("last", "best"):
+        raise InputError(f"keep is last or best, not {keep!r}")
+    untouched = copy.deepcopy(network) if baseline and method not in ONE_DOMAIN else None
     chosen = replace(Settings() if settings is None else settings, **changes)
     if method == "train-on-target":
         if target is None or not target.labelled_count:
@@ -128,6 +149,7 @@ def adapt(
     used = None if method in ONE_DOMAIN else unlabelled
     if used is None and isinstance(method, str) and method not in ONE_DOMAIN:
         raise InputError(f"method '{method}' needs a target; without one, take 'source-only'")
+    keeper = _keeper(evaluated, unlabelled, evidence, keep, score, run)
     with together(chosen.device):
         adapter = _adapter(
             *(network, layer, training, used, hidden, domain_classifier, preprocessing),
@@ -142,13 +164,62 @@ def adapt(
             held_out=evaluated,
             target_test=tested,
             run=None if run is None else Run(run),
-            events=[*events, *([ProgressBar()] if progress else [])],
+            scorer=keeper if keep == "best" else None,
+            events=[
+                *([keeper] if keeper is not None else []),
+                *events,
+                *([ProgressBar()] if progress else []),
+            ],
             network_name=network_name,
             method=method if isinstance(method, str) else None,
             options=options,
         )
         outcome = trainer.fit()
-    return Adapted(network, adapter.preprocessing, adapter.layer, source.classes, outcome, adapter)
+    below = None
+    if untouched is not None:
+        below = adapt(
+            untouched,
+            source,
+            target,
+            layer=layer,
+            method="source-only",
+            # one domain: there is no target to take BatchNorm's statistics from
+            settings=replace(chosen, batch_norm="joint"),
+            label_loss=label_loss,
+            preprocessing=preprocessing,
+            per_image=per_image,
+            balance=balance,
+            held_out=held_out,
+            target_test=target_test,
+            run=None if run is None else Path(run) / BASELINE,
+            evidence=evidence,
+            progress=progress,
+            network_name=network_name,
+            options=options,
+        )
+    return Adapted(
+        *(network, adapter.preprocessing, adapter.layer, source.classes, outcome, adapter, below)
+    )
+
+
+def _keeper(
+    held_out: Domain | None,
+    target: Domain | None,
+    rows: int,
+    keep: str,
+    score: str,
+    run: Path | str | None,
+) -> EvidenceKeeper | None:
+    """What keeps evidence, and judges by it; None where there is nothing to judge."""
+    if rows < 0:
+        raise InputError(f"evidence must be 0 rows or more, not {rows}")
+    classified = held_out is None or held_out.is_classification
+    wanted = keep == "best" or (run is not None and rows > 0)
+    if keep == "best" and (target is None or not classified):
+        raise InputError("keep='best' judges by predicted classes of a target: it needs both")
+    if target is None or not wanted or not classified:
+        return None
+    return EvidenceKeeper(held_out, target, rows=rows or EVIDENCE_ROWS, score=score)
 
 
 def load(run: Path | str, network: nn.Module | None = None) -> Adapted:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import torch
 import torch.distributed
 from torch import Tensor
+
+_T = TypeVar("_T")
 
 
 def world_size() -> int:
@@ -40,6 +42,15 @@ def gather_rows(x: Tensor) -> Tensor:
     return sum_over_processes(
         torch.cat([x.new_zeros((before, *shape)), x, x.new_zeros((after, *shape))])
     )
+
+
+def from_first_process(value: _T) -> _T:
+    """Process 0's value, on every process (pickled: for our own processes, never for files)."""
+    if not _together():
+        return value
+    shared = [value if rank() == 0 else None]
+    torch.distributed.broadcast_object_list(shared, src=0)
+    return cast(_T, shared[0])
 
 
 def any_process(flag: bool, device: torch.device) -> bool:

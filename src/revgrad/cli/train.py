@@ -22,6 +22,7 @@ DATA = "Data"
 NETWORK = "Network"
 TRAINING = "Training"
 OUTPUT = "Run and output"
+JUDGEMENT = "Is it working?"
 
 
 def train(
@@ -170,6 +171,31 @@ def train(
     checkpoint_every: int = typer.Option(
         1000, help="Steps between checkpoints; 0: at the end.", rich_help_panel=OUTPUT
     ),
+    keep: str = typer.Option(
+        "last",
+        help="Weights to hand back: last, or best: of those at each evaluation the ones that "
+        "--score likes best. No target label takes part.",
+        rich_help_panel=JUDGEMENT,
+    ),
+    score: str | None = typer.Option(
+        None,
+        help="Label-free score for --keep best. Default: the one that our study recommends.",
+        rich_help_panel=JUDGEMENT,
+    ),
+    baseline: bool = typer.Option(
+        False,
+        help="Train the source-only network of the same budget too, for the verdict to compare "
+        "with.",
+        rich_help_panel=JUDGEMENT,
+    ),
+    evidence: int = typer.Option(
+        2000,
+        help="Rows of each domain that the run keeps outputs of, for verdict and report; 0: none.",
+        rich_help_panel=JUDGEMENT,
+    ),
+    tensorboard: bool = typer.Option(
+        False, help="Write the scalars for TensorBoard too.", rich_help_panel=OUTPUT
+    ),
     quiet: bool = typer.Option(False, help="No progress bar, no notes.", rich_help_panel=OUTPUT),
     as_json: bool = JSON,
 ) -> None:
@@ -180,10 +206,16 @@ def train(
 
     from revgrad.adapting import adapt
     from revgrad.cli.results import result_record
+    from revgrad.diagnostics.scores import RECOMMENDED
     from revgrad.networks import NETWORKS, build_network
     from revgrad.schedules import parse_schedule
     from revgrad.training import Settings
 
+    listeners = []
+    if tensorboard:
+        from revgrad.training.tensorboard import TensorBoardScalars
+
+        listeners.append(TensorBoardScalars(run / "tensorboard"))
     if threads:
         torch.set_num_threads(threads)
     known = NETWORKS.get(network)
@@ -245,6 +277,11 @@ def train(
             target_test=tested,
             semi_supervised=bool(keep_target_labels),
             run=run,
+            keep=keep,
+            score=score or RECOMMENDED,
+            baseline=baseline,
+            evidence=evidence,
+            events=listeners,
             progress=not quiet,
             network_name=network,
             options={

@@ -19,6 +19,8 @@ from revgrad.diagnostics.estimating import (
     combined_estimate,
 )
 from revgrad.diagnostics.evidence import Evidence
+from revgrad.diagnostics.gathering import gather
+from revgrad.diagnostics.kept import EvidenceKeeper, KeptEvidence, read_kept
 from revgrad.diagnostics.label_shift import LabelShift, label_shift
 from revgrad.diagnostics.layer_shift import (
     LayerRanking,
@@ -37,6 +39,8 @@ __all__ = [
     "AdaptationBound",
     "DomainSeparation",
     "Evidence",
+    "EvidenceKeeper",
+    "KeptEvidence",
     "LabelShift",
     "LayerRanking",
     "LayerShift",
@@ -48,10 +52,12 @@ __all__ = [
     "combined_estimate",
     "domain_separation",
     "find_symptoms",
+    "gather",
     "label_shift",
     "layer_shift",
     "own_domain_error",
     "rank_layers",
     "rank_network_layers",
+    "read_kept",
     "score",
 ]

@@ -168,3 +168,6 @@ SCORES: dict[str, Score] = {
         "Jiang et al. 2022",
     ),
 }
+
+#: The score that choices are made by where none is named.
+RECOMMENDED = "mutual-information"

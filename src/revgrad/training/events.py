@@ -28,7 +28,8 @@ class TrainingRecord:
 
 @dataclass(frozen=True)
 class EvaluationRecord:
-    """Accuracy (regression: loss) on held-out source and, where given, labelled target test."""
+    """Accuracy (regression: loss) on held-out source and, where given, labelled target test;
+    `score`: what the trainer's scorer said, where it has one."""
 
     step: int
     source_accuracy: float | None
@@ -36,11 +37,12 @@ class EvaluationRecord:
     target_accuracy: float | None
     target_loss: float | None
     seconds: float
+    score: float | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How training ended."""
+    """How training ended; `last` is the evaluation of the weights that were handed back."""
 
     steps: int
     last: EvaluationRecord | None

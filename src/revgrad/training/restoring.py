@@ -8,18 +8,21 @@ from torch import Tensor, nn
 
 from revgrad.errors import CheckpointError
 from revgrad.preprocessing import Preprocessing
+from revgrad.training.best import Best
 from revgrad.training.checkpoints import Checkpoint, tensors_under
 from revgrad.training.runs import Run
 
 
 def restore_weights(network: nn.Module, checkpoint: Checkpoint) -> Preprocessing:
-    """Fill `network` (with the weights' moving average where the run kept one).
+    """Fill `network` with what the run would hand back: the weights its score liked best, else the
+    moving average, else the last.
 
     Returns the preprocessing that belongs in front of it.
     """
     adapter = tensors_under(checkpoint.tensors, "adapter")
     weights = tensors_under(adapter, "network") | tensors_under(checkpoint.tensors, "average")
-    fill(network, weights)
+    best = Best.of(tensors_under(checkpoint.tensors, "best"))
+    fill(network, weights if best is None else best.weights)
     saved = tensors_under(adapter, "preprocessing")
     if not {"mean", "scale", "per_image"} <= set(saved):
         raise CheckpointError(

@@ -19,7 +19,9 @@ from revgrad.training.checkpoints import Checkpoint, load_checkpoint, save_check
 from revgrad.training.events import EvaluationRecord, TrainingRecord
 from revgrad.training.settings import DISPLAY
 
-CONFIG, METRICS, LOCK = "config.json", "metrics.jsonl", "lock"
+CONFIG, METRICS, LOCK, FAILURE = "config.json", "metrics.jsonl", "lock", "failure.txt"
+#: In a run's folder: the source-only run that it is compared with.
+BASELINE = "baseline"
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class RunConfig:
     preprocessing: str = ""
     label_loss: str = ""
     objective: str = ""  # with its own numbers
+    chosen_by: str = ""  # the score that the best evaluated weights are kept by; "": the last are
     format: int = 1
 
     def identity(self) -> dict[str, Any]:
@@ -58,6 +61,8 @@ class RunConfig:
             "objective": self.objective,
         }
         values |= {key: value for key, value in self.settings.items() if key not in DISPLAY}
+        if self.chosen_by:  # then when one evaluates decides what is handed back
+            values |= {"score": self.chosen_by, "evaluate_every": self.settings["evaluate_every"]}
         for role in ("source", "target"):  # what is only evaluated on decides nothing
             if role in self.domains:
                 values[f"{role} data"] = self.domains[role]["fingerprint"]
@@ -83,6 +88,19 @@ class Run:
 
     def exists(self) -> bool:
         return (self.folder / CONFIG).exists()
+
+    @property
+    def failure(self) -> str | None:
+        """What ended the run, where it was no signal: a loss that was not finite."""
+        try:
+            return (self.folder / FAILURE).read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.folder / FAILURE} can't be read: {error}") from error
+
+    def note_failure(self, text: str) -> None:
+        write_atomically(self.folder / FAILURE, f"{text}\n".encode())
 
     def checkpoint(self) -> Checkpoint | None:
         return load_checkpoint(self.folder)
@@ -120,6 +138,7 @@ class Run:
                     )
                 write_json(self.folder / CONFIG, asdict(config))
             sweep(self.folder)
+            (self.folder / FAILURE).unlink(missing_ok=True)
             try:
                 yield self
             finally:
@@ -149,7 +168,8 @@ class Run:
             write_atomically(path, text.encode())
 
     def _strangers(self) -> Iterator[str]:
-        return (p.name for p in self.folder.iterdir() if p.name != LOCK and p.suffix != ".part")
+        own = (LOCK, BASELINE)
+        return (p.name for p in self.folder.iterdir() if p.name not in own and p.suffix != ".part")
 
     def _must_match(self, config: RunConfig) -> None:
         old, new = self.config.identity(), config.identity()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed
 from torch import Tensor, nn
 
 from revgrad.adapter import DomainAdapter, evaluating, keeping_modes
@@ -20,9 +19,16 @@ from revgrad.domains.domain import Domain
 from revgrad.errors import InputError, NonFiniteLossError
 from revgrad.evaluation.accuracy import Evaluation, check_classes, evaluate
 from revgrad.objectives import Adversarial, Losses, Objective, cross_entropy, domain_decisions
-from revgrad.processes import any_process, rank, sum_over_processes, world_size
+from revgrad.processes import (
+    any_process,
+    from_first_process,
+    rank,
+    sum_over_processes,
+    world_size,
+)
 from revgrad.training.averaging import WeightAverage
 from revgrad.training.batches import PairedBatches
+from revgrad.training.best import Best, copied
 from revgrad.training.checkpoints import (
     Checkpoint,
     optimiser_state,
@@ -43,12 +49,17 @@ from revgrad.version import __version__
 
 log = logging.getLogger("revgrad")
 
+#: (trainer, step) → how good the weights are that would be handed back now; without target labels.
+Scorer = Callable[["Trainer", int], float]
+
 
 class Trainer:
     """Trains an adapter on a labelled source and, where there is one, an unlabelled target.
 
     held_out, target_test   labelled data to evaluate on; reported, never used for any choice
     run                     a directory that keeps metrics and checkpoints; the same call resumes it
+    scorer                  a label-free judgement of the weights at each evaluation, the higher the
+                            better: those it likes best are handed back instead of the last
     events                  callbacks (see events.py)
     network_name, options   what a run's configuration says of where network and data came from
 
@@ -67,6 +78,7 @@ class Trainer:
         held_out: Domain | None = None,
         target_test: Domain | None = None,
         run: Run | None = None,
+        scorer: Scorer | None = None,
         events: Sequence[Events] = (),
         network_name: str | None = None,
         method: str | None = None,
@@ -78,6 +90,8 @@ class Trainer:
         self.adapter.batch_norm = self.settings.batch_norm
         self.held_out, self.target_test = held_out, target_test
         self.run = run
+        self.scorer = scorer
+        self.best: Best | None = None
         self.events = list(events) if rank() == 0 else []
         domains = [source] if target is None else [source, target]
         check_domains(domains)
@@ -105,7 +119,7 @@ class Trainer:
         self._window: list[tuple[tuple[Tensor | None, ...], Tensor, int]] = []
         self._seconds_before = 0.0
         self._began = time.monotonic()
-        self._last: EvaluationRecord | None = None
+        self._evaluations: list[EvaluationRecord] = []
 
     # -- §4: the training procedure -----------------------------------------------------------
 
@@ -151,8 +165,12 @@ class Trainer:
     def evaluate(self, domain: Domain) -> Evaluation:
         """Accuracy of what would be handed back now; changes nothing."""
         loss = getattr(self.objective, "label_loss", cross_entropy)
-        with self.average.in_place() if self.average is not None else nullcontext():
+        with self.as_returned():
             return evaluate(self.adapter.predict, self.adapter, domain, loss)
+
+    def as_returned(self) -> AbstractContextManager[None]:
+        """Inside, the network holds the weights that would be handed back now."""
+        return nullcontext() if self.average is None else self.average.in_place()
 
     # -- around a step ------------------------------------------------------------------------
 
@@ -206,20 +224,31 @@ class Trainer:
         return float(counts[0] / counts[1]) if counts[1] else None
 
     def _evaluate(self, step: int) -> None:
-        if rank() != 0 or (self.held_out is None and self.target_test is None):
+        nothing = self.held_out is None and self.target_test is None and self.scorer is None
+        if rank() != 0 or nothing:
             return
+        score = None if self.scorer is None else self._choose(step, self.scorer(self, step))
         source = None if self.held_out is None else self.evaluate(self.held_out)
         target = None if self.target_test is None else self.evaluate(self.target_test)
-        self._last = EvaluationRecord(
+        record = EvaluationRecord(
             step=step,
             source_accuracy=None if source is None else source.accuracy,
             source_loss=None if source is None else source.loss,
             target_accuracy=None if target is None else target.accuracy,
             target_loss=None if target is None else target.loss,
             seconds=self._seconds(),
+            score=score,
         )
-        self._record(self._last)
-        self._tell("on_evaluation", self._last)
+        self._evaluations.append(record)
+        self._record(record)
+        self._tell("on_evaluation", record)
+
+    def _choose(self, step: int, score: float) -> float:
+        """Keep the weights where none before were better; a score that is no number never wins."""
+        if not math.isnan(score) and (self.best is None or score > self.best.score):
+            with self.as_returned():
+                self.best = Best(step, score, copied(self.adapter.network))
+        return score
 
     def _record(self, record: TrainingRecord | EvaluationRecord) -> None:
         if self.run is not None and rank() == 0:
@@ -291,6 +320,8 @@ class Trainer:
         if self.run is not None:
             saved = self.run.checkpoint()
             kept = f"; the checkpoint of step {saved.step} is kept" if saved else ""
+            if rank() == 0:
+                self.run.note_failure(what)
         return NonFiniteLossError(
             f"{what}{kept}. A smaller rate, a limit on gradients (clip) or on weights (max_norm) "
             "would do"
@@ -309,6 +340,8 @@ class Trainer:
             tensors |= {f"optimiser.{key}": value for key, value in state.items()}
             if self.average is not None:
                 tensors |= {f"average.{k}": v for k, v in self.average.tensors().items()}
+            if self.best is not None:
+                tensors |= {f"best.{k}": v for k, v in self.best.tensors().items()}
             self.run.save(Checkpoint(step, self._seconds(), tensors, rest))
         self._tell("on_checkpoint", step)
 
@@ -317,10 +350,7 @@ class Trainer:
         self._began = time.monotonic()
         if self.run is None:
             return 0
-        shared: list[Checkpoint | None] = [self.run.checkpoint() if rank() == 0 else None]
-        if world_size() > 1:
-            torch.distributed.broadcast_object_list(shared, src=0)
-        checkpoint = shared[0]
+        checkpoint = from_first_process(self.run.checkpoint() if rank() == 0 else None)
         if rank() == 0:
             self.run.cut_back(checkpoint.step if checkpoint else 0)
         if checkpoint is None:
@@ -333,15 +363,21 @@ class Trainer:
             saved = tensors_under(checkpoint.tensors, "average")
             for name, value in self.average.tensors().items():
                 value.copy_(saved[name])
+        self.best = Best.of(tensors_under(checkpoint.tensors, "best"))
         self._seconds_before = checkpoint.seconds
-        evaluations = [r for r in self.run.records() if isinstance(r, EvaluationRecord)]
-        self._last = evaluations[-1] if evaluations else None
+        records = self.run.records()
+        self._evaluations = [r for r in records if isinstance(r, EvaluationRecord)]
         return checkpoint.step
 
     def _finish(self) -> Outcome:
-        outcome = Outcome(self.settings.steps, self._last, self._seconds())
         if self.average is not None:
             self.average.hand_over()
+        best = None if self.scorer is None else from_first_process(self.best)
+        if best is not None:
+            fill(self.adapter.network, best.weights)
+        returned = [r for r in self._evaluations if best is None or r.step == best.step]
+        last = returned[-1] if returned else None
+        outcome = Outcome(self.settings.steps, last, self._seconds())
         self._plain_memory()
         self._tell("on_end", outcome)
         return outcome
@@ -400,6 +436,7 @@ class Trainer:
         return RunConfig(
             method=method or objective,
             objective=objective,
+            chosen_by="" if self.scorer is None else without_addresses(repr(self.scorer)),
             network=network_name or type(self.adapter.network).__qualname__,
             layer=self.adapter.layer,
             settings=self.settings.describe(),

@@ -1,0 +1,1 @@
+"""Choosing without target labels: among layers, among finished runs, and by search."""
