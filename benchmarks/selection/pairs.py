@@ -1,0 +1,121 @@
+"""The study's pairs of domains, small enough for many trainings.
+
+Those of `TUNED` are looked at when the verdict and the recommended score are made; those of
+`JUDGED` only to say how good they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from revgrad.domains import Domain, from_arrays, match_colours, open_domain
+
+SIZE = 28
+#: Rows of a domain that take part at most.
+ROWS = 8000
+
+
+class Data(NamedTuple):
+    """Both with labels: the target's are hidden before training, and read for the truth alone."""
+
+    source: Domain
+    target: Domain
+
+
+@dataclass(frozen=True)
+class Pair:
+    """`expected`: what adaptation does there, as far as one knows beforehand."""
+
+    source: str
+    target: str
+    expected: str
+    change: Callable[[Domain, Domain], tuple[Domain, Domain]] | None = None
+
+    def open(self) -> Data:
+        source, target = (
+            _some(open_domain(name, size=SIZE), seed)
+            for seed, name in enumerate((self.source, self.target))
+        )
+        if self.change is not None:
+            source, target = self.change(source, target)
+        return Data(*match_colours([source, target]))
+
+
+def swapped_shares(source: Domain, target: Domain) -> tuple[Domain, Domain]:
+    """Classes 0–4 are nine tenths of the source and one tenth of the target."""
+    return _tilted(source, (0, 1, 2, 3, 4)), _tilted(target, (5, 6, 7, 8, 9))
+
+
+def halves(source: Domain, target: Domain) -> tuple[Domain, Domain]:
+    """Two halves of one domain: there is nothing to adapt to."""
+    order = np.random.default_rng(2).permutation(len(source))
+    half = len(order) // 2
+    return source.subset(order[:half]), source.subset(order[half:])
+
+
+def turned(source: Domain, target: Domain) -> tuple[Domain, Domain]:
+    """The target's images turned by a quarter: 6 and 9, 2 and 5 change places with others."""
+    return source, _changed(target, lambda images: np.rot90(images, axes=(1, 2)))
+
+
+def noisy(source: Domain, target: Domain) -> tuple[Domain, Domain]:
+    """The target's images with noise of 60 grey levels."""
+
+    def add(images: np.ndarray) -> np.ndarray:
+        noise = np.random.default_rng(3).normal(0, 60, images.shape)
+        return np.clip(images + noise, 0, 255).astype(np.uint8)
+
+    return source, _changed(target, add)
+
+
+def inverted(source: Domain, target: Domain) -> tuple[Domain, Domain]:
+    """The target's images with black for white."""
+    return source, _changed(target, lambda images: 255 - images)
+
+
+TUNED: dict[str, Pair] = {
+    "mnist->mnist-m": Pair("mnist", "mnist-m", "gain"),
+    "usps->mnist": Pair("usps", "mnist", "gain"),
+    "svhn->mnist": Pair("svhn", "mnist", "gain or harm"),
+    "mnist->svhn": Pair("mnist", "svhn", "fails"),
+    "mnist->mnist, noisy": Pair("mnist", "mnist", "gain", noisy),
+    "mnist-m->usps, swapped shares": Pair("mnist-m", "usps", "harm", swapped_shares),
+}
+
+JUDGED: dict[str, Pair] = {
+    "mnist->usps": Pair("mnist", "usps", "gain"),
+    "syn-numbers->mnist": Pair("syn-numbers", "mnist", "gain"),
+    "syn-numbers->svhn": Pair("syn-numbers", "svhn", "gain"),
+    "syn-signs->gtsrb": Pair("syn-signs", "gtsrb", "gain"),
+    "mnist->mnist, inverted": Pair("mnist", "mnist", "gain", inverted),
+    "mnist->mnist, turned": Pair("mnist", "mnist", "fails", turned),
+    "mnist->usps, swapped shares": Pair("mnist", "usps", "harm", swapped_shares),
+    "mnist->mnist, halves": Pair("mnist", "mnist", "no gain", halves),
+}
+
+PAIRS = {**TUNED, **JUDGED}
+
+
+def _some(domain: Domain, seed: int) -> Domain:
+    order = np.random.default_rng(seed).permutation(len(domain))
+    return domain.subset(np.sort(order[:ROWS]))
+
+
+def _tilted(domain: Domain, frequent: tuple[int, ...]) -> Domain:
+    """Nine tenths of the rows are of the `frequent` classes."""
+    labels = np.asarray(domain.labels)
+    often = np.isin(labels, frequent)
+    rng = np.random.default_rng(4)
+    many, few = (rng.permutation(np.flatnonzero(which)) for which in (often, ~often))
+    count = min(len(many), 9 * len(few))
+    return domain.subset(np.sort(np.concatenate([many[:count], few[: count // 9]])))
+
+
+def _changed(domain: Domain, change: Callable[[np.ndarray], np.ndarray]) -> Domain:
+    inputs = domain.batch(np.arange(len(domain)), augment=False).inputs
+    images = np.ascontiguousarray(change(inputs.permute(0, 2, 3, 1).numpy()))
+    return from_arrays(images, domain.labels, classes=domain.classes, name=domain.name)
