@@ -78,22 +78,27 @@ def test_evidence_is_what_the_network_says(policy: str) -> None:
         expected = said(target, False), said(held_out, policy == "target")
     np.testing.assert_allclose(found.target_logits, expected[0], atol=1e-5)
     np.testing.assert_allclose(found.source_logits, expected[1], atol=1e-5)  # type: ignore[arg-type]
-    assert found.source_features is not None and found.source_features.shape == (20, 16)
-    assert found.source_domain_logits is not None and len(found.source_domain_logits) == 20
+    assert found.source_features is not None
+    assert found.source_features.shape == (20, 16)
+    assert found.source_domain_logits is not None
+    assert len(found.source_domain_logits) == 20
     assert (found.source_labels == held_out.labels).all()
 
 
 def test_a_run_keeps_start_every_evaluation_and_end(tmp_path: Path) -> None:
     adapted = trained(tmp_path / "run")
     kept = read_kept(tmp_path / "run")
-    assert kept is not None and kept.end is not None and kept.start is not None
+    assert kept is not None
+    assert kept.end is not None
+    assert kept.start is not None
     assert list(kept.by_step) == [4, 8, 12]
     target = images(30, 2, shift=40).subset(kept.target_rows)
     np.testing.assert_allclose(kept.end.target_logits, adapted.outputs(target), atol=1e-5)
     np.testing.assert_allclose(kept.by_step[12].target_logits, kept.end.target_logits)
     assert [len(logits) for logits in kept.end.checkpoint_logits] == [30, 30]
     assert not np.allclose(kept.start.target_logits, kept.end.target_logits)
-    assert kept.end.target_domain_logits is not None and kept.start.target_domain_logits is None
+    assert kept.end.target_domain_logits is not None
+    assert kept.start.target_domain_logits is None
     assert kept.target_images is not None
     pixels = target.batch(range(30), augment=False).inputs.permute(0, 2, 3, 1)  # type: ignore[union-attr]
     assert (kept.target_images == pixels.numpy()).all()
@@ -103,7 +108,9 @@ def test_rows_are_drawn_once_whatever_the_seed(tmp_path: Path) -> None:
     for seed in (0, 1):
         trained(tmp_path / str(seed), seed=seed, evidence=10)
     one, other = (read_kept(tmp_path / str(seed)) for seed in (0, 1))
-    assert one is not None and other is not None and one.end is not None
+    assert one is not None
+    assert other is not None
+    assert one.end is not None
     assert len(one.target_rows) == 10 == len(one.end.target_logits)
     assert (one.target_rows == other.target_rows).all()
 
@@ -164,9 +171,12 @@ def test_the_best_weights_are_handed_back_and_loaded(tmp_path: Path, average: fl
     trainer.scorer = liking
     outcome = trainer.fit()
     assert weights_digest(trainer.adapter.network) == liking.weights
-    assert outcome.last is not None and outcome.last.step == 6 and outcome.last.score == 0
+    assert outcome.last is not None
+    assert outcome.last.step == 6
+    assert outcome.last.score == 0
     scores = [r.score for r in Run(tmp_path / "run").records() if isinstance(r, EvaluationRecord)]
-    assert scores[1:] == [-2, 0, -2, -4] and np.isnan(scores[0])
+    assert scores[1:] == [-2, 0, -2, -4]
+    assert np.isnan(scores[0])
     restored = load(tmp_path / "run", seeded(Images, 7))
     assert weights_digest(restored.network) == liking.weights
 
@@ -175,7 +185,8 @@ def test_best_by_a_score_is_the_best_of_what_was_kept(tmp_path: Path) -> None:
     """Second computation: the score of every kept evaluation."""
     trained(tmp_path / "run", keep="best", score="negative-entropy")
     kept = read_kept(tmp_path / "run")
-    assert kept is not None and kept.end is not None
+    assert kept is not None
+    assert kept.end is not None
     scores = {step: score("negative-entropy", e) for step, e in kept.by_step.items()}
     best = max(scores, key=lambda step: scores[step])
     np.testing.assert_allclose(kept.end.target_logits, kept.by_step[best].target_logits, atol=1e-6)
@@ -196,8 +207,11 @@ def test_a_baseline_is_the_source_only_run(tmp_path: Path) -> None:
     assert weights_digest(adapted.baseline.network) == weights_digest(alone.network)
     kept = read_kept(tmp_path / "run")
     other = read_kept(tmp_path / "alone")
-    assert kept is not None and kept.end is not None and other is not None
-    assert other.end is not None and kept.end.source_only_logits is not None
+    assert kept is not None
+    assert kept.end is not None
+    assert other is not None
+    assert other.end is not None
+    assert kept.end.source_only_logits is not None
     np.testing.assert_array_equal(kept.end.source_only_logits, other.end.target_logits)
     again = trained(tmp_path / "run", baseline=True, batch_norm="target")  # done: nothing happens
     assert again.baseline is not None
@@ -217,7 +231,9 @@ def test_why_a_run_failed_is_kept_until_it_goes_on(tmp_path: Path) -> None:
         trained(tmp_path / "run", **bad)
     assert "not finite" in (Run(tmp_path / "run").failure or "")
     kept = read_kept(tmp_path / "run")
-    assert kept is not None and kept.end is None and kept.start is not None
+    assert kept is not None
+    assert kept.end is None
+    assert kept.start is not None
     with pytest.raises(NonFiniteLossError):
         trained(tmp_path / "run", **bad)
     trained(tmp_path / "good")
@@ -260,12 +276,15 @@ def test_vectors_and_numbers() -> None:
     trainer = image_trainer(steps=4, evaluate_every=2)
     trainer.scorer, trainer.events = keeper, [keeper]
     trainer.fit()
-    assert keeper.latest is not None and keeper.latest.target_logits.shape == (10, 3)
+    assert keeper.latest is not None
+    assert keeper.latest.target_logits.shape == (10, 3)
     assert set(SMALL) == {"target_logits", "source_logits"}
 
 
 def test_thumbnails_are_small_and_colourful() -> None:
     grey = np.arange(2 * 100 * 50, dtype=np.int64).reshape(2, 100, 50) % 256
     found = thumbnails(from_arrays(grey.astype(np.uint8)))
-    assert found is not None and found.shape == (2, 48, 24, 3) and found.dtype == torch.uint8
+    assert found is not None
+    assert found.shape == (2, 48, 24, 3)
+    assert found.dtype == torch.uint8
     assert (found[..., 0] == found[..., 2]).all()

@@ -14,10 +14,10 @@ from revgrad.networks.compact import CompactNetwork
 from revgrad.schedules import Annealed, RampUp
 from revgrad.training import Settings
 
-#: Narrow enough for a thousand steps a minute.
+#: Narrow enough for two thousand steps a minute.
 WIDTHS = ((16,), (32, 32), (48,))
-TRIALS = 14
-STEPS = (200, 500)
+TRIALS = 12
+STEPS = (150, 400)
 LAYERS = {"compact": ("pool", "stages.1", "hidden"), "mnist": ("pool2", "fc3", "fc4")}
 
 
@@ -59,7 +59,7 @@ class Trial:
         adam = self.network == "compact"
         return Settings(
             steps=self.steps,
-            batch=96,
+            batch=64,
             rate=Annealed(self.rate / 5 if adam else self.rate, 10.0, 0.75),
             factor=RampUp(self.gamma, self.height),
             optimiser="adam" if adam else "sgd",
