@@ -27,7 +27,7 @@ LEVELS = {
     "diagnostics": 5.5,
     **dict.fromkeys(("pretraining", "reports", "exporting"), 6),
     "adapting": 7,
-    "experiments": 7.5,
+    **dict.fromkeys(("choosing", "experiments"), 7.5),
     "cli": 8,
     **dict.fromkeys(("__init__", "__main__"), 9),
 }

@@ -9,19 +9,20 @@ from typing import Any
 
 from torch import nn
 
-from revgrad.choosing.attaching import attachable, widest
+from revgrad.choosing.attaching import attachable, feature_count
 from revgrad.cutting.listing import layers
 from revgrad.diagnostics.layer_shift import RULES, LayerRanking, rank_network_layers
 from revgrad.domains.domain import Domain
 from revgrad.domains.matching import match_colours
 from revgrad.errors import CheckpointError, InputError
-from revgrad.placing import SAMPLE
 from revgrad.preprocessing import Preprocessing
 from revgrad.training.restoring import load_initial, restore_weights
 from revgrad.training.runs import Run
 
 #: Numbers of a layer's features that are held at once for one domain (half a GB as float64).
 MOST_NUMBERS = 2**26
+#: Rows of each domain: the distances of a wide layer's take time with their square.
+ROWS = 500
 _WORDS = {"relative_difference": "the difference of means", "mmd": "MMD"}
 
 
@@ -95,7 +96,7 @@ def suggest_layer(
     target: Domain,
     *,
     rule: str = "relative_difference",
-    rows: int = SAMPLE,
+    rows: int = ROWS,
     trained: Path | None = None,
 ) -> Suggestion:
     """The layer at which the domains lie nearest, by `rule` (`diagnostics.layer_shift.RULES`).
@@ -114,8 +115,12 @@ def suggest_layer(
             )
     prepare = _with_weights(network, trained) or Preprocessing.fit(one, other)
     example = one.batch([0, 1], augment=False).inputs
-    places = attachable(layers(network, prepare(example)))
-    few = min(rows, max(MOST_NUMBERS // widest(places), 2))
+    default = getattr(network, "layer", None)
+    named = default if isinstance(default, str) else None
+    places = attachable(layers(network, prepare(example)), named)
+    if not places:
+        raise InputError("the network has no layer that it can be cut at")
+    few = min(rows, max(MOST_NUMBERS // max(map(feature_count, places)), 2))
     ranking = rank_network_layers(
         network,
         [place.name for place in places],
@@ -125,13 +130,7 @@ def suggest_layer(
         preprocessing=prepare,
         rows=few,
     )
-    default = getattr(network, "layer", None)
-    return Suggestion(
-        ranking,
-        min(few, max(len(one), len(other))),
-        default if isinstance(default, str) else None,
-        trained is not None,
-    )
+    return Suggestion(ranking, min(few, max(len(one), len(other))), named, trained is not None)
 
 
 def _with_weights(network: nn.Module, path: Path | None) -> nn.Module | None:

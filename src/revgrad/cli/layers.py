@@ -44,7 +44,7 @@ def layers(
         rich_help_panel=SUGGESTING,
     ),
     rows: int = typer.Option(
-        1000,
+        500,
         help="Rows of each domain; fewer where a layer is very wide.",
         rich_help_panel=SUGGESTING,
     ),
