@@ -163,10 +163,24 @@ def everything(n: int = 60, m: int = 50) -> Evidence:
         source_features=rng.normal(size=(m, 3)),
         target_domain_logits=rng.normal(size=n) + 0.5,
         source_domain_logits=rng.normal(size=m) - 0.2,
+        target_changed_logits=logits(n, 7),
         source_only_logits=logits(n, 2),
         checkpoint_logits=(logits(n, 4), logits(n, 5)),
         seed_logits=(logits(n, 6),),
     )
+
+
+def slow_invariance(logits: Any, changed: Any) -> float:
+    total = 0.0
+    for row, other in zip(logits.tolist(), changed.tolist(), strict=True):
+        first, second = row.index(max(row)), other.index(max(other))
+        if first == second:
+            shares = [
+                math.exp(values[first]) / sum(math.exp(value) for value in values)
+                for values in (row, other)
+            ]
+            total += math.sqrt(shares[0] * shares[1])
+    return total / len(logits)
 
 
 def test_the_registry_gives_each_function_its_own_evidence() -> None:
@@ -182,6 +196,7 @@ def test_the_registry_gives_each_function_its_own_evidence() -> None:
         "negative-entropy": negative_entropy(e.target_logits),
         "mutual-information": mutual_information(e.target_logits),
         "neighbourhood-density": soft_neighbourhood_density(e.target_logits),
+        "effective-invariance": slow_invariance(e.target_logits, e.target_changed_logits),
         "nuclear-norm": prediction_nuclear_norm(e.target_logits),
         "importance-weighted": -importance_weighted_risk(
             source_losses(e.source_logits, e.source_labels), ratios
@@ -234,7 +249,7 @@ def test_scores_say_what_they_need() -> None:
         ({"target_features": np.zeros((60, 2))}, "3 and 2 came"),
         ({"target_features": np.zeros((61, 3))}, "same 60 rows as the logits; 61 came"),
         ({"source_features": np.zeros((49, 3))}, "same 50 rows as the logits; 49 came"),
-        ({"source_only_logits": np.zeros((59, 4))}, "source-only logits must be of the same rows"),
+        ({"source_only_logits": np.zeros((59, 4))}, "source only logits must be of the same rows"),
         ({"checkpoint_logits": (np.zeros((60, 3)),)}, "checkpoint logits must be of the same"),
     ],
 )

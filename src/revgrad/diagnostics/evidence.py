@@ -18,6 +18,8 @@ class Evidence:
     target_, source_features (n, d), (m, d): of the same rows, where the domain classifier is
                              attached
     …_domain_logits          (n,), (m,) or (·, 2): of the run's own domain classifier
+    …_changed_logits         (n, classes), (m, classes): of the same rows, each changed a little, in
+                             a way that leaves its class alone (`Jitter`)
     source_only_logits       (n, classes): of the source-only network, on the target rows
     checkpoint_logits        of the checkpoints before this model, oldest first, on the target rows
     seed_logits              of the same training with other seeds, on the target rows
@@ -32,6 +34,8 @@ class Evidence:
     source_features: Array | None = None
     target_domain_logits: Array | None = None
     source_domain_logits: Array | None = None
+    target_changed_logits: Array | None = None
+    source_changed_logits: Array | None = None
     source_only_logits: Array | None = None
     checkpoint_logits: tuple[Array, ...] = ()
     seed_logits: tuple[Array, ...] = ()
@@ -65,11 +69,13 @@ class Evidence:
             self._same_rows("target_features", len(target))
             if self.source_logits is not None:
                 self._same_rows("source_features", len(self.source_logits))
-        if self.source_only_logits is not None:
-            keep(
-                "source_only_logits",
-                logits_of(self.source_only_logits, "source-only logits", target),
-            )
+        for name, like in (
+            ("source_only_logits", target),
+            ("target_changed_logits", target),
+            ("source_changed_logits", self.source_logits),
+        ):
+            if getattr(self, name) is not None:
+                keep(name, logits_of(getattr(self, name), name.replace("_", " "), like))
         for name in ("checkpoint_logits", "seed_logits"):
             shown = name.replace("_", " ")
             keep(name, tuple(logits_of(more, shown, target) for more in getattr(self, name)))

@@ -14,10 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from revgrad.adapter import DomainAdapter, evaluating, frozen_statistics
+from revgrad.augmenting import Jitter
 from revgrad.diagnostics.evidence import Evidence
 from revgrad.domains.domain import Domain
 from revgrad.errors import InputError
 from revgrad.evaluation.predicting import chunks, device_of
+
+#: How an image is changed to see whether its class stays: as training by consistency does.
+CHANGE = Jitter()
 
 
 def gather(
@@ -27,8 +31,9 @@ def gather(
     *,
     domain_logits: bool = True,
 ) -> Evidence:
-    """Logits, features at the attached layer and domain logits of every row; labels of the target
-    are never read. Without held-out source rows, the target's logits alone.
+    """Logits, features at the attached layer and domain logits of every row, and logits of each
+    image changed a little; labels of the target are never read. Without held-out source rows, the
+    target's logits alone.
 
     domain_logits   whether the domain classifier was trained, so that what it says means something
 
@@ -39,7 +44,7 @@ def gather(
     with evaluating(adapter):
         of_target = _pass(adapter, target.without_labels(), domain_logits)
         if held_out is None or held_out.labels is None:
-            return Evidence(target_logits=of_target.logits)
+            return Evidence(target_logits=of_target.logits, target_changed_logits=of_target.changed)
         with _own_statistics(adapter):
             of_source = _pass(adapter, held_out.without_labels(), domain_logits)
     return Evidence(
@@ -50,15 +55,18 @@ def gather(
         source_features=of_source.features,
         target_domain_logits=of_target.domain,
         source_domain_logits=of_source.domain,
+        target_changed_logits=of_target.changed,
+        source_changed_logits=of_source.changed,
     )
 
 
 class _Said(NamedTuple):
-    """Of a domain's rows: (n, classes), (n, features), (n,) or (n, domains)."""
+    """Of a domain's rows: (n, classes), (n, features), (n,) or (n, domains), (n, classes)."""
 
     logits: np.ndarray
     features: np.ndarray
     domain: np.ndarray | None
+    changed: np.ndarray | None
 
 
 @torch.no_grad()
@@ -77,7 +85,20 @@ def _pass(adapter: DomainAdapter, domain: Domain, domain_logits: bool) -> _Said:
         np.concatenate(labels),
         np.concatenate(features),
         np.concatenate(domains) if domains else None,
+        _changed(adapter, domain) if domain.is_images else None,
     )
+
+
+@torch.no_grad()
+def _changed(adapter: DomainAdapter, domain: Domain) -> np.ndarray:
+    """Logits of the images, each changed a little: the same changes every time."""
+    home, parts = torch.device("cpu"), []
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for inputs in chunks(domain, home):
+            assert isinstance(inputs, Tensor)  # `is_images` says so
+            parts.append(_array(adapter.predict(CHANGE(inputs).to(device_of(adapter)))))
+    return np.concatenate(parts)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ FOLDER = "evidence"
 #: Rows of each domain that are kept at most, unless said.
 ROWS = 2000
 #: What a snapshot of every evaluation holds; start and end hold everything.
-SMALL = ("target_logits", "source_logits")
+SMALL = ("target_logits", "source_logits", "target_changed_logits", "source_changed_logits")
 FIELDS = (
     *SMALL,
     "target_features",

@@ -25,6 +25,7 @@ from revgrad.diagnostics.importance import (
     density_ratios,
     importance_weighted_risk,
 )
+from revgrad.diagnostics.invariance import effective_invariance
 from revgrad.diagnostics.neighbourhood import soft_neighbourhood_density
 from revgrad.diagnostics.nuclear_norm import prediction_nuclear_norm
 from revgrad.diagnostics.source_error import source_error, source_losses
@@ -130,6 +131,14 @@ SCORES: dict[str, Score] = {
         _TARGET,
         "target predictions are certain and varied",
         "Cui et al. 2020",
+    ),
+    "effective-invariance": Score(
+        lambda e: float(
+            effective_invariance(e.target_logits, _given(e.target_changed_logits)).mean()
+        ),
+        (*_TARGET, "target_changed_logits"),
+        "predictions stay, and stay certain, when an image is changed a little",
+        "Deng et al. 2022",
     ),
     "importance-weighted": Score(
         lambda e: -importance_weighted_risk(source_losses(*_source(e)), _ratios(e)),
