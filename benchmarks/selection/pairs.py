@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from revgrad.domains import Domain, from_arrays, match_colours, open_domain
+from revgrad.domains import Domain, from_arrays, open_domain
 
 SIZE = 28
 #: Rows of a domain that take part at most.
@@ -42,7 +42,7 @@ class Pair:
         )
         if self.change is not None:
             source, target = self.change(source, target)
-        return Data(*match_colours([source, target]))
+        return Data(source.as_colour(), target.as_colour())
 
 
 def swapped_shares(source: Domain, target: Domain) -> tuple[Domain, Domain]:

@@ -69,6 +69,11 @@ def train(folder: Path, trial: Trial, data: Data) -> None:
     )
 
 
+def folder_of(pair: str) -> str:
+    """A pair's name as that of a folder."""
+    return pair.replace("->", "-to-").replace(", ", "-").replace(" ", "-")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("output", type=Path)
@@ -79,7 +84,7 @@ def main() -> None:
     names = arguments.pair or list(PAIRS)
     for name in names[part::parts]:
         data = PAIRS[name].open()
-        where = arguments.output / name.replace("->", "-to-").replace(", ", "-").replace(" ", "-")
+        where = arguments.output / folder_of(name)
         every = trials()
         below = dict.fromkeys(trial.baseline for trial in every)
         for number, trial in enumerate([*below, *every]):

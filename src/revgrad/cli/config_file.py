@@ -20,7 +20,7 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
         raise InputError(f"{path} can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not TOML: {error}") from error
-    names = {p.name for p in context.command.params if p.name not in ("config", "help")}
+    names = {p.name for p in context.command.params if p.name not in ("config", "recipe", "help")}
     defaults = {}
     for key, value in values.items():
         name = key.replace("-", "_")

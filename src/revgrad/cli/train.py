@@ -16,6 +16,7 @@ from revgrad.cli.common import (
     told_when_interrupted,
 )
 from revgrad.cli.config_file import read_config
+from revgrad.cli.recipe import take_recipe
 from revgrad.errors import InputError
 
 DATA = "Data"
@@ -31,6 +32,13 @@ def train(
         callback=read_config,
         is_eager=True,
         help="A TOML file with any of these options; the command line comes first.",
+    ),
+    recipe: str | None = typer.Option(
+        None,
+        callback=take_recipe,
+        is_eager=True,
+        help="A whole way of training by its name: plain (the paper's) or recommended (ours, for "
+        "images); other options come first.",
     ),
     source: str = typer.Option(
         ...,
@@ -77,8 +85,8 @@ def train(
     ),
     network: str = typer.Option(
         "mnist",
-        help="mnist, svhn, gtsrb, alexnet, efficientnet-lite0, one-hidden, or module:function of "
-        "your own.",
+        help="mnist, svhn, gtsrb, compact, alexnet, efficientnet-lite0, one-hidden, or "
+        "module:function of your own.",
         rich_help_panel=NETWORK,
     ),
     layer: str | None = typer.Option(

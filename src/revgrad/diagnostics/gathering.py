@@ -60,6 +60,10 @@ def gather(
     )
 
 
+class NotFiniteError(InputError):
+    """Outputs that are no numbers are no evidence."""
+
+
 class _Said(NamedTuple):
     """Of a domain's rows: (n, classes), (n, features), (n,) or (n, domains), (n, classes)."""
 
@@ -81,6 +85,8 @@ def _pass(adapter: DomainAdapter, domain: Domain, domain_logits: bool) -> _Said:
         features.append(_array(extracted.flatten(1)))
         if domain_logits:
             domains.append(_array(adapter.domain_classifier(extracted)))
+    if not all(np.isfinite(part).all() for part in (*labels, *features)):
+        raise NotFiniteError(f"the network's outputs on {domain.name} hold NaN or infinity")
     return _Said(
         np.concatenate(labels),
         np.concatenate(features),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from revgrad.diagnostics.evidence import Evidence
-from revgrad.diagnostics.gathering import gather
+from revgrad.diagnostics.gathering import NotFiniteError, gather
 from revgrad.diagnostics.scores import RECOMMENDED
 from revgrad.diagnostics.scores import score as score_of
 from revgrad.diagnostics.thumbnails import thumbnails
@@ -142,16 +143,9 @@ class EvidenceKeeper(Events):
         if step == self._step:
             return
         self._step, self.latest = step, None
-        try:
-            if returned:
-                self.latest = self._gathered(trainer)
-            else:
-                with trainer.as_returned():
-                    self.latest = self._gathered(trainer)
-        except InputError as error:
-            # outputs that are no longer finite are no evidence; the trainer says what happened
-            if "finite" not in str(error):
-                raise
+        # at the end the weights handed back are in the network already
+        with nullcontext() if returned else trainer.as_returned(), suppress(NotFiniteError):
+            self.latest = self._gathered(trainer)
 
     def _gathered(self, trainer: Trainer) -> Evidence:
         return gather(trainer.adapter, self.held_out, self.target, domain_logits=self._judged)

@@ -67,6 +67,9 @@ RECOMMENDED = Recipe(
     balanced=True,
 )
 
+#: By the name that `revgrad train --recipe` takes.
+RECIPES = {"plain": PLAIN, "recommended": RECOMMENDED}
+
 #: Heads on frozen features (Table 2), all trained as printed.
 HEADS: dict[str, Recipe] = {
     "bottleneck-only": replace(PLAIN, objective="source-only"),
