@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from revgrad.cli import data, demo, evaluate, export, layers, predict, reproduce, train
+from revgrad.cli import data, demo, evaluate, export, layers, predict, reproduce, train, tune
 from revgrad.errors import RevgradError
 from revgrad.version import __version__
 
@@ -24,6 +24,9 @@ app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("layers")(layers.layers)
 app.command("reproduce")(reproduce.reproduce)
+app.command("tune", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
+    tune.tune
+)
 app.add_typer(data.app, name="data")
 
 

@@ -10,6 +10,13 @@ import numpy as np
 
 from revgrad.reports.drawing import SOURCE, TARGET, save_figure
 
+#: Above so many points openTSNE, whose time grows with their number, is the faster one.
+MANY = 3000
+#: Its iterations after the exaggerated ones: beyond, the picture hardly changes.
+ITERATIONS = 300
+#: Spread over size below which features count as one point.
+CONSTANT = 1e-9
+
 
 @dataclass(frozen=True)
 class Cloud:
@@ -21,16 +28,39 @@ class Cloud:
 
 
 def project(title: str, source: np.ndarray, target: np.ndarray, seed: int = 0) -> Cloud:
-    """t-SNE of both domains' features (n, d) together, after PCA to 50 dimensions."""
+    """t-SNE of both domains' features (n, d) together, after PCA to 50 dimensions.
+
+    Features that are all alike are one point: the origin.
+    """
     from sklearn.decomposition import PCA
-    from sklearn.manifold import TSNE
 
     both = np.concatenate([source, target]).astype(np.float64)
-    reduced = PCA(min(50, *both.shape), random_state=seed).fit_transform(both)
-    points = TSNE(
-        perplexity=min(30.0, (len(both) - 1) / 3), init="pca", random_state=seed
-    ).fit_transform(reduced)
+    centred = both - both.mean(axis=0)
+    spread, size = np.abs(centred).max(initial=0.0), np.abs(both).max(initial=0.0)
+    if len(both) < 4 or spread <= CONSTANT * size:
+        points = np.zeros((len(both), 2))
+    else:
+        # t-SNE does not depend on the scale, but its arithmetic does
+        reduced = PCA(min(50, *both.shape), random_state=seed).fit_transform(centred / spread)
+        points = _embedded(reduced, seed)
     return Cloud(title, points[: len(source)], points[len(source) :])
+
+
+def _embedded(rows: np.ndarray, seed: int) -> np.ndarray:
+    """(n, d) → (n, 2), on one core: neighbours stay neighbours."""
+    perplexity = min(30.0, (len(rows) - 1) / 3)
+    if len(rows) > MANY:
+        try:
+            from openTSNE import TSNE as Fast
+        except ImportError:
+            pass  # slower, and as good
+        else:
+            fast = Fast(perplexity=perplexity, n_iter=ITERATIONS, random_state=seed, n_jobs=1)
+            return np.asarray(fast.fit(rows), dtype=np.float64)
+    from sklearn.manifold import TSNE
+
+    plain = TSNE(perplexity=perplexity, init="pca", random_state=seed)
+    return np.asarray(plain.fit_transform(rows), dtype=np.float64)
 
 
 def draw_clouds(path: Path, clouds: Sequence[Cloud]) -> None:
