@@ -31,6 +31,7 @@ from revgrad.diagnostics.layer_shift import (
 )
 from revgrad.diagnostics.scores import SCORES, Score, available_scores, score
 from revgrad.diagnostics.symptoms import Symptom, find_symptoms
+from revgrad.diagnostics.verdict import Verdict, verdict
 
 __all__ = [
     "ESTIMATORS",
@@ -46,6 +47,7 @@ __all__ = [
     "LayerShift",
     "Score",
     "Symptom",
+    "Verdict",
     "adaptation_bound",
     "available_estimates",
     "available_scores",
@@ -60,4 +62,5 @@ __all__ = [
     "rank_network_layers",
     "read_kept",
     "score",
+    "verdict",
 ]

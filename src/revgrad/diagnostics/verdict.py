@@ -18,14 +18,23 @@ from revgrad.diagnostics.correctness import estimated_accuracy, suffices
 from revgrad.diagnostics.estimating import AccuracyEstimate, available_estimates, combined_estimate
 from revgrad.diagnostics.evidence import Evidence
 from revgrad.diagnostics.kept import KeptEvidence, read_kept
-from revgrad.diagnostics.scores import available_scores
+from revgrad.diagnostics.scores import SCORES, available_scores, score
 from revgrad.diagnostics.symptoms import Symptom, find_symptoms
 from revgrad.errors import RunError
-from revgrad.training.runs import BASELINE, Run, RunConfig
+from revgrad.training.runs import BASELINE, Run
 
 Outcome = Literal["adapted", "no gain", "harmed", "can't tell"]
-#: Points above or below the baseline that count.
+#: Estimated points above or below the baseline that count.
 MARGIN = 0.02
+#: Symptoms of a network that is of no use, whatever an estimate says.
+RUINOUS = frozenset({"features collapsed", "predictions collapsed", "source not learned"})
+#: Room for the bias of the estimators that need no features (see docs/is-it-working.md).
+PLAIN_BIAS = 0.1
+#: Scores that a reason is made of, and what they say.
+SHOWN = {
+    "effective-invariance": "changed target images keep their class, by confidence",
+    "source-error": "held-out source accuracy",
+}
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,7 @@ def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Ver
     kept = read_kept(directory.folder, baseline=baseline)
     if kept is None and failure is None:
         raise RunError(
-            f"{directory.folder} kept no evidence to judge by: train it with evidence=… of 1 row or "
+            f"{directory.folder} kept no evidence to judge by: it needs evidence of one row or "
             "more, a target, and classes as labels"
         )
     before, compared_with = _reference(directory.folder, kept, baseline)
@@ -79,7 +88,6 @@ def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Ver
         compared_with=compared_with,
         symptoms=symptoms,
         failure=failure,
-        config=config,
     )
 
 
@@ -90,10 +98,116 @@ def judge(
     compared_with: str,
     symptoms: Sequence[Symptom] = (),
     failure: str | None = None,
-    config: RunConfig | None = None,
 ) -> Verdict:
     """The verdict on a model's evidence beside that of what it is compared with."""
-    raise NotImplementedError
+    found = comparison(after, before)
+    names = {symptom.name for symptom in symptoms}
+    gain = found.gain
+    outcome: Outcome
+    if failure is not None or names & RUINOUS:
+        outcome = "harmed"
+    elif gain is None:
+        outcome = "can't tell"
+    elif gain >= MARGIN:
+        outcome = "adapted"
+    else:
+        outcome = "harmed" if gain <= -MARGIN else "no gain"
+    return Verdict(
+        outcome,
+        _sentence(outcome, found, compared_with, failure),
+        found.after,
+        found.before,
+        compared_with,
+        _reasons(found, after, before, symptoms, failure),
+        tuple(symptoms),
+        {} if after is None else available_scores(after),
+    )
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Estimates of two models by the same method; None where there is too little to go by."""
+
+    after: AccuracyEstimate | None
+    before: AccuracyEstimate | None
+
+    @property
+    def gain(self) -> float | None:
+        if self.after is None or self.before is None:
+            return None
+        return self.after.value - self.before.value
+
+
+def comparison(after: Evidence | None, before: Evidence | None) -> Comparison:
+    """Both estimates by the best method that both evidences allow."""
+    known = [evidence for evidence in (after, before) if evidence is not None]
+    by_signs = all(suffices(evidence) for evidence in known)
+
+    def estimate(evidence: Evidence | None) -> AccuracyEstimate | None:
+        if evidence is None:
+            return None
+        if by_signs:
+            return estimated_accuracy(evidence)
+        found = available_estimates(evidence)
+        return combined_estimate(found, bias=PLAIN_BIAS) if found else None
+
+    return Comparison(estimate(after), estimate(before))
+
+
+def _sentence(outcome: Outcome, found: Comparison, compared_with: str, failure: str | None) -> str:
+    if failure is not None:
+        return f"The training failed: {failure}. There is no network to ship."
+    if found.after is None:
+        return (
+            "There is too little to judge by: no held-out source rows, or no finished evaluation."
+        )
+    shown = _points(found.after)
+    if found.gain is None:
+        return f"{shown} is predicted right, but there is nothing to compare it with."
+    points = abs(100 * found.gain)
+    told = {
+        "adapted": f"{points:.0f} points more than by {compared_with}",
+        "harmed": f"{points:.0f} points fewer than by {compared_with}"
+        if found.gain < 0
+        else f"but the network has collapsed; it is compared with {compared_with}",
+        "no gain": f"about as much as by {compared_with}",
+        "can't tell": f"compared with {compared_with}",
+    }
+    return f"{shown} is predicted right, {told[outcome]}."
+
+
+def _points(estimate: AccuracyEstimate) -> str:
+    interval = f"{estimate.low:.0%} to {estimate.high:.0%}"
+    return f"An estimated {estimate.value:.0%} of the target ({interval})"
+
+
+def _reasons(
+    found: Comparison,
+    after: Evidence | None,
+    before: Evidence | None,
+    symptoms: Sequence[Symptom],
+    failure: str | None,
+) -> tuple[str, ...]:
+    """What speaks loudest first: failure, serious symptoms, the estimates, what they rest on."""
+    reasons = [] if failure is None else [failure]
+    reasons += [f"{s.name}: {s.seen}" for s in symptoms if s.severity == "serious"][:1]
+    if found.after is not None and found.before is not None:
+        reasons.append(
+            f"estimated target accuracy {found.after.value:.1%}, before {found.before.value:.1%} "
+            f"({found.after.method})"
+        )
+    for name, words in SHOWN.items():
+        pair = [_value(name, evidence) for evidence in (after, before)]
+        if pair[0] is not None and pair[1] is not None:
+            reasons.append(f"{words} {pair[0]:.1%}, before {pair[1]:.1%}")
+    return tuple(dict.fromkeys(reasons))[:3]
+
+
+def _value(name: str, evidence: Evidence | None) -> float | None:
+    if evidence is None or not evidence.has(*SCORES[name].needs):
+        return None
+    value = score(name, evidence)
+    return 1 + value if name == "source-error" else value
 
 
 def _reference(
@@ -110,11 +224,3 @@ def _reference(
         return None, "nothing: the run has no baseline (train it with baseline=True, --baseline)"
     step = next(iter(kept.by_step))
     return kept.by_step[step], f"this run at step {step}, as it has no baseline"
-
-
-def estimate_of(evidence: Evidence) -> AccuracyEstimate | None:
-    """The best estimate that the evidence allows."""
-    if suffices(evidence):
-        return estimated_accuracy(evidence)
-    found = available_estimates(evidence)
-    return combined_estimate(found, bias=0.1) if found else None
