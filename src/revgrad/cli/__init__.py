@@ -6,7 +6,19 @@ import sys
 
 import typer
 
-from revgrad.cli import data, demo, evaluate, export, layers, predict, reproduce, train, tune
+from revgrad.cli import (
+    data,
+    demo,
+    evaluate,
+    export,
+    layers,
+    predict,
+    report,
+    reproduce,
+    train,
+    tune,
+    watch,
+)
 from revgrad.errors import RevgradError
 from revgrad.version import __version__
 
@@ -23,6 +35,8 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
 app.command("layers")(layers.layers)
+app.command("report")(report.report)
+app.command("watch")(watch.watch)
 app.command("reproduce")(reproduce.reproduce)
 app.command("tune", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     tune.tune
