@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ from skada_scores import skada_scores
 from train import TRUTH, folder_of
 from trials import Trial, trials
 
-from revgrad.diagnostics import Evidence, available_estimates, available_scores, find_symptoms
-from revgrad.diagnostics.kept import KeptEvidence, read_kept
+from revgrad.diagnostics import available_estimates, available_scores, read_kept, verdict
+from revgrad.diagnostics.correctness import estimated_accuracy, suffices
 from revgrad.files import write_atomically
-from revgrad.training import Run
 
 RECORDS = Path(__file__).parents[2] / "results" / "selection" / "runs.jsonl"
 
@@ -30,32 +28,34 @@ def record(pair: str, trial: Trial, where: Path) -> dict[str, Any] | None:
     if not ((run / TRUTH).exists() and (below / TRUTH).exists()):
         return None
     truth, bound = (json.loads((path / TRUTH).read_text()) for path in (run, below))
-    kept, other = read_kept(run, baseline=below), read_kept(below)
+    kept = read_kept(run, baseline=below)
     assert kept is not None
-    assert other is not None
-    assert other.end is not None
-    after, before = last(kept), other.end
+    after = kept.last or kept.start
+    assert after is not None
+    judged = verdict(run, baseline=below)
+    estimates = {name: one.value for name, one in available_estimates(after).items()}
+    if suffices(after):
+        estimates["signs"] = estimated_accuracy(after).value
     return {
         "pair": pair,
         "set": "tuned" if pair in TUNED else "judged",
         "trial": trial.describe(),
         "failed": truth["failed"] is not None,
-        "target_accuracy": truth["target_accuracy"],
+        # a run that failed hands nothing back: its last checkpoint is what there is
+        "target_accuracy": truth["target_accuracy"] or next(reversed(truth["by_step"].values()), 0),
         "baseline_accuracy": bound["target_accuracy"],
         "scores": rounded(available_scores(after)),
-        "baseline_scores": rounded(available_scores(before)),
-        "estimates": rounded({k: e.value for k, e in available_estimates(after).items()}),
-        "baseline_estimates": rounded({k: e.value for k, e in available_estimates(before).items()}),
+        "estimates": rounded(estimates),
         "skada": rounded(skada_scores(after)),
-        "symptoms": [s.name for s in find_symptoms(Run(run).records(), after)],
+        "verdict": None if trial == trial.baseline else judged.outcome,
+        "symptoms": [symptom.name for symptom in judged.symptoms],
     }
 
 
-def last(kept: KeptEvidence) -> Evidence:
-    """The end's evidence; of a failed run, its last evaluation's, else its start's."""
-    found = kept.last or kept.start
-    assert found is not None
-    return replace(found)
+def candidates() -> list[Trial]:
+    """Every training of a pair: the trials, and their baselines, which adapt with λ = 0."""
+    every = trials()
+    return [*every, *dict.fromkeys(trial.baseline for trial in every)]
 
 
 def rounded(values: dict[str, float]) -> dict[str, float]:
@@ -69,7 +69,7 @@ def main() -> None:
     arguments = parser.parse_args()
     found = []
     for pair in PAIRS:
-        for trial in trials():
+        for trial in candidates():
             one = record(pair, trial, arguments.runs / folder_of(pair))
             if one is not None:
                 found.append(one)
