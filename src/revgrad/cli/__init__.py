@@ -15,6 +15,7 @@ from revgrad.cli import (
     predict,
     report,
     reproduce,
+    select,
     train,
     tune,
     watch,
@@ -38,6 +39,7 @@ app.command("layers")(layers.layers)
 app.command("report")(report.report)
 app.command("watch")(watch.watch)
 app.command("reproduce")(reproduce.reproduce)
+app.command("select")(select.select)
 app.command("tune", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
     tune.tune
 )
