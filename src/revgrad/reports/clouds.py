@@ -51,7 +51,7 @@ def _embedded(rows: np.ndarray, seed: int) -> np.ndarray:
     perplexity = min(30.0, (len(rows) - 1) / 3)
     if len(rows) > MANY:
         try:
-            from openTSNE import TSNE as Fast
+            from openTSNE import TSNE as Fast  # type: ignore[import-untyped,unused-ignore]
         except ImportError:
             pass  # slower, and as good
         else:

@@ -1,0 +1,76 @@
+"""What the page of several runs shows: a line for each in one table, and their curves together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from revgrad.reports.curves import Drawn, draw_chart
+from revgrad.reports.findings import Findings
+from revgrad.reports.measures import handed_back
+from revgrad.reports.page_curves import charts_of_runs, look_of
+from revgrad.reports.page_of_run import title_of
+from revgrad.reports.page_settings import differing, names_of
+from revgrad.training.events import EvaluationRecord
+
+
+@dataclass(frozen=True, eq=False)
+class RunLine:
+    """A run among others."""
+
+    name: str
+    title: str
+    look: str
+    findings: Findings
+    evaluated: EvaluationRecord | None
+    scores: tuple[float | None, ...]
+    settings: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RunsPage:
+    """The template's view of several runs."""
+
+    title: str
+    lines: tuple[RunLine, ...]
+    score_names: tuple[str, ...]
+    setting_names: tuple[str, ...]
+    charts: tuple[Drawn, ...]
+    tested: bool
+    data: dict[str, Any]
+    sheet: None = None
+
+
+def page_of_runs(runs: Sequence[Findings]) -> RunsPage:
+    """Every run in the order given."""
+    names = names_of([run.folder for run in runs])
+    changed = differing([run.config for run in runs])
+    scores = list(
+        dict.fromkeys(
+            name for run in runs if run.verdict is not None for name in run.verdict.scores
+        )
+    )
+    charts = tuple(draw_chart(chart) for chart in charts_of_runs(runs, names))
+    lines = tuple(
+        RunLine(
+            name,
+            title_of(run),
+            look_of(number),
+            run,
+            handed_back(run),
+            tuple(None if run.verdict is None else run.verdict.scores.get(s) for s in scores),
+            tuple(values[number] for _, values in changed),
+        )
+        for number, (name, run) in enumerate(zip(names, runs, strict=True))
+    )
+    titles = list(dict.fromkeys(line.title for line in lines))
+    return RunsPage(
+        titles[0] if len(titles) == 1 else f"{len(runs)} runs",
+        lines,
+        tuple(scores),
+        tuple(name for name, _ in changed),
+        charts,
+        any(line.evaluated and line.evaluated.target_accuracy is not None for line in lines),
+        {"charts": [drawn.data for drawn in charts]},
+    )
