@@ -21,7 +21,7 @@ from revgrad.choosing.locks import Lock
 from revgrad.choosing.matching import must_match
 from revgrad.choosing.reporting import ScoreReporter
 from revgrad.choosing.space import Space, describe_space, starting_values
-from revgrad.choosing.study import HELD, Claimed, SharedStudy, need_optuna
+from revgrad.choosing.study import HELD, PRUNERS, Claimed, SharedStudy, need_optuna
 from revgrad.choosing.trials import Search, State, TrialRow, best_first, show_value
 from revgrad.diagnostics.kept import FOLDER as EVIDENCE
 from revgrad.diagnostics.scores import SCORES
@@ -67,6 +67,8 @@ class Searching:
     ) -> None:
         need_optuna()
         check_score(score)
+        if pruner not in PRUNERS:
+            raise unknown("pruner", pruner, PRUNERS)
         if not space:
             raise InputError("there is nothing to vary: name a parameter")
         self.folder, self.space, self.start, self.score = Path(folder), space, start, score

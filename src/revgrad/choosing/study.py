@@ -60,7 +60,7 @@ class SharedStudy:
         from optuna.storages.journal import JournalFileBackend, JournalStorage
 
         self.folder, self.space, self.seed = folder, space, seed
-        path = folder / JOURNAL
+        path, giving_up = folder / JOURNAL, _pruner(pruner, steps)
         guard: Any = JournalLock(folder / HELD / "journal", path) if LOCKS else None
         self._turn = Lock(folder / HELD / "study")
         with _quiet():
@@ -73,7 +73,7 @@ class SharedStudy:
                     storage=storage,
                     study_name="search",
                     direction="maximize",
-                    pruner=_pruner(pruner, steps),
+                    pruner=giving_up,
                     load_if_exists=True,
                 )
             except (OSError, ValueError, KeyError) as error:
