@@ -266,6 +266,22 @@ def test_an_interrupted_search_goes_on_where_it_was(whole: Search, tmp_path: Pat
     assert told(searched(tmp_path / "parts", trainer_of())) == told(whole)
 
 
+def test_a_signal_that_comes_before_training_listens_is_not_lost(tmp_path: Path) -> None:
+    train = trainer_of()
+
+    def early(configuration: Configuration, folder: Path, number: int, given: Any) -> None:
+        if number == 1:
+            signal.raise_signal(signal.SIGTERM)  # while data are opened, say
+        train(configuration, folder, number, given)
+
+    with pytest.raises(Interrupted) as stopped:
+        searched(tmp_path, early)
+    assert stopped.value.exit_code == 143
+    checkpoint = Run(tmp_path / "trial-0001").checkpoint()
+    assert checkpoint is not None
+    assert checkpoint.step == 0
+
+
 def test_a_trial_whose_process_died_is_taken_up_again(whole: Search, tmp_path: Path) -> None:
     def die() -> None:
         raise OSError("gone")

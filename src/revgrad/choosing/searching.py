@@ -12,9 +12,10 @@ from __future__ import annotations
 import logging
 import math
 import shutil
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from revgrad.choosing.configuration import Configuration
 from revgrad.choosing.locks import Lock
@@ -30,7 +31,10 @@ from revgrad.files import disk_error
 from revgrad.training.checkpoints import INDEX
 from revgrad.training.events import EvaluationRecord, Events
 from revgrad.training.runs import Run
-from revgrad.training.stopping import Interrupted, stop_request
+from revgrad.training.stopping import Interrupted, StopRequest, stop_request
+
+if TYPE_CHECKING:
+    from revgrad.training.trainer import Trainer
 
 log = logging.getLogger("revgrad")
 
@@ -112,7 +116,7 @@ class Searching:
                 if claimed is None:
                     return
                 try:
-                    self._try(claimed, train)
+                    self._try(claimed, train, _PassOn(stop))
                 except Interrupted as interrupted:
                     text = self.stopped(trials)
                     raise Interrupted(interrupted.exit_code - 128, text) from None
@@ -129,7 +133,7 @@ class Searching:
     def folder_of(self, number: int) -> Path:
         return self.folder / f"trial-{number:04d}"
 
-    def _try(self, claimed: Claimed, train: Train) -> None:
+    def _try(self, claimed: Claimed, train: Train, pass_on: Events) -> None:
         import optuna
 
         number, folder = claimed.number, self.folder_of(claimed.number)
@@ -138,7 +142,7 @@ class Searching:
         log.info("trial %d %s: %s", number, "goes on" if claimed.resumed else "begins", shown)
         reporter = ScoreReporter(claimed.trial, self.score)
         try:
-            train(configuration, folder, number, (reporter,))
+            train(configuration, folder, number, (reporter, pass_on))
             if math.isnan(reporter.score):
                 raise NonFiniteLossError("the network's outputs are not finite at the end")
         except optuna.TrialPruned as pruned:
@@ -189,6 +193,17 @@ class Searching:
             seconds=None if last is None else last.seconds,
             failure=failure,
         )
+
+
+class _PassOn(Events):
+    """A signal that came before training listened to signals stops it at its first step."""
+
+    def __init__(self, stop: StopRequest) -> None:
+        self.stop = stop
+
+    def on_start(self, trainer: Trainer, step: int) -> None:
+        if self.stop.number:
+            signal.raise_signal(self.stop.number)
 
 
 def check_score(name: str) -> None:
