@@ -18,6 +18,7 @@ from revgrad.cli import (
     select,
     train,
     tune,
+    verdict,
     watch,
 )
 from revgrad.errors import RevgradError
@@ -35,14 +36,17 @@ app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(predict.predict)
 app.command("export")(export.export)
+app.command("verdict")(verdict.verdict)
 app.command("layers")(layers.layers)
 app.command("report")(report.report)
 app.command("watch")(watch.watch)
 app.command("reproduce")(reproduce.reproduce)
 app.command("select")(select.select)
-app.command("tune", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
-    tune.tune
-)
+app.command(
+    "tune",
+    options_metavar="[OPTIONS, AND THOSE OF revgrad train]",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)(tune.tune)
 app.add_typer(data.app, name="data")
 
 

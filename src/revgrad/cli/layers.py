@@ -57,8 +57,9 @@ def layers(
 ) -> None:
     """List a network's layers in order, with the shape of one sample's output there.
 
-    With --suggest: where to attach the domain classifier. Layers are ranked by the distance of
-    the two domains' features; the nearest is suggested, as in the paper.
+    With --suggest: where to attach the domain classifier. Layers are ranked by
+    the distance of the two domains' features; the nearest is suggested, as in
+    the paper.
     """
     speak()
     if suggest:

@@ -23,8 +23,8 @@ def select(
 ) -> None:
     """Rank finished runs of the same target by a score that reads no target label.
 
-    The best comes first and is the one to take. Runs that kept no evidence, or are not finished,
-    are left out and named; runs that failed come last.
+    The best comes first and is the one to take. Runs that kept no evidence, or
+    are not finished, are left out and named; runs that failed come last.
     """
     speak()
     from revgrad.choosing.selecting import select as select_runs

@@ -53,11 +53,12 @@ def tune(
 ) -> None:
     """Search for the best training without target labels: λ, μ, layer, domain classifier.
 
-    Takes every option of `revgrad train` (see `revgrad train --help`), so write `tune` where you
-    would write `train`: --source and --target say what to adapt, --steps how long each trial is.
-    The first trial is what these options say; the others vary it. Trials are judged at each
-    evaluation (by default ten times) by a score that reads no target label. --test is looked at
-    after the search, for the last column of the table.
+    Takes every option of `revgrad train`, so write `tune` where you would write
+    `train`: --source and --target say what to adapt, --steps how long a trial is.
+    The first trial is what these options say; the others vary it. Trials are
+    judged at each evaluation (by default ten times) by a score that reads no
+    target label. --test is looked at after the search, for the table's last
+    column.
     """
     speak(quiet)
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
