@@ -14,6 +14,7 @@ from revgrad.cli.common import JSON, echo_json
 from revgrad.errors import DataError, RevgradError
 
 if TYPE_CHECKING:
+    from revgrad.diagnostics import Verdict
     from revgrad.domains import Domain
 
 #: What the demo's own small set asks for, beyond the defaults (docs/paper.md says why).
@@ -39,6 +40,8 @@ def demo(
     common += ["--steps", str(steps), "--seed", str(seed), *SETTINGS]
     methods = ("source-only", "adversarial", "train-on-target")
     folders = {method: output / f"{method}-{seed}" for method in methods}
+    # where the verdict on the adapted network looks for what to compare it with
+    folders["source-only"] = folders["adversarial"] / "baseline"
     if not as_json:
         typer.echo(
             f"{source} (labelled) → {target} (unlabelled), tested on {test}; {steps} steps\n"
@@ -46,12 +49,16 @@ def demo(
     results = _train_all(common, folders)
     pictures = _draw(output, folders, source, test)
     accuracies = {method: results[method]["target_accuracy"] for method in methods}
+    judged = _judge(folders["adversarial"])
     lower, adapted, upper = accuracies.values()
     covered = (adapted - lower) / (upper - lower) if upper > lower else float("nan")
     if as_json:
-        echo_json({**accuracies, "gap_covered": covered, "pictures": [str(p) for p in pictures]})
+        shown = {"verdict": judged.outcome, "pictures": [str(path) for path in pictures]}
+        echo_json({**accuracies, "gap_covered": covered, **shown})
         return
-    typer.echo("\naccuracy on the target's test images")
+    typer.echo("\nwithout target labels")
+    typer.echo(f"  {judged.outcome}: {judged.sentence}")
+    typer.echo("\nwith them: accuracy on the target's test images")
     typer.echo(f"  source only        {lower:.4f}")
     typer.echo(f"  adapted            {adapted:.4f}   {100 * (adapted - lower):+.1f} points")
     typer.echo(f"  train on target    {upper:.4f}   (with the labels that adaptation does without)")
@@ -123,6 +130,12 @@ def _draw(output: Path, folders: dict[str, Path], source: str, test: str) -> lis
         panels.append(project(f"{title}: features at {network.layer}", before, after))
     draw_clouds(clouds, panels)
     return [samples, clouds]
+
+
+def _judge(run: Path) -> Verdict:
+    from revgrad.diagnostics import verdict
+
+    return verdict(run)
 
 
 def _some(domain: Domain) -> Domain:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from revgrad.diagnostics.correctness import estimated_accuracy, suffices
+from revgrad.diagnostics.correctness import correctness, estimated_accuracy, suffices
 from revgrad.diagnostics.estimating import AccuracyEstimate, available_estimates, combined_estimate
 from revgrad.diagnostics.evidence import Evidence
 from revgrad.diagnostics.kept import KeptEvidence, read_kept
@@ -27,7 +27,7 @@ Outcome = Literal["adapted", "no gain", "harmed", "can't tell"]
 #: Estimated points above or below the baseline that count.
 MARGIN = 0.02
 #: Symptoms of a network that is of no use, whatever an estimate says.
-RUINOUS = frozenset({"features collapsed", "predictions collapsed", "source not learned"})
+RUINOUS = frozenset({"features collapsed", "predictions collapsed"})
 #: Room for the bias of the estimators that need no features (see docs/is-it-working.md).
 PLAIN_BIAS = 0.1
 #: Scores that a reason is made of, and what they say.
@@ -126,16 +126,15 @@ def judge(
 
 @dataclass(frozen=True)
 class Comparison:
-    """Estimates of two models by the same method; None where there is too little to go by."""
+    """Estimates of two models by the same method; None where there is too little to go by.
+
+    gain   how much more of the target is predicted right, estimated on the rows that the two
+           predict otherwise: on all others they are right or wrong together
+    """
 
     after: AccuracyEstimate | None
     before: AccuracyEstimate | None
-
-    @property
-    def gain(self) -> float | None:
-        if self.after is None or self.before is None:
-            return None
-        return self.after.value - self.before.value
+    gain: float | None
 
 
 def comparison(after: Evidence | None, before: Evidence | None) -> Comparison:
@@ -151,7 +150,14 @@ def comparison(after: Evidence | None, before: Evidence | None) -> Comparison:
         found = available_estimates(evidence)
         return combined_estimate(found, bias=PLAIN_BIAS) if found else None
 
-    return Comparison(estimate(after), estimate(before))
+    values = estimate(after), estimate(before)
+    if after is None or before is None or values[0] is None or values[1] is None:
+        return Comparison(*values, None)
+    if not by_signs:
+        return Comparison(*values, values[0].value - values[1].value)
+    differ = after.target_logits.argmax(axis=1) != before.target_logits.argmax(axis=1)
+    gain = float(((correctness(after) - correctness(before)) * differ).mean())
+    return Comparison(*values, gain)
 
 
 def _sentence(outcome: Outcome, found: Comparison, compared_with: str, failure: str | None) -> str:

