@@ -141,7 +141,6 @@ class Handler(BaseHTTPRequestHandler):
     """`/` is the page, `/version` what tells whether it is still the latest."""
 
     server: Server
-    protocol_version = "HTTP/1.1"
     server_version, sys_version = "revgrad", ""
     timeout = 30  # a connection that says nothing
 

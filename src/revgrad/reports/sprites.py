@@ -82,8 +82,9 @@ def _sheet(images: np.ndarray, quality: int) -> Sheet:
     if (images == images[..., :1]).all():
         picture = picture.convert("L")
     buffer = io.BytesIO()
-    # full colour resolution, or a block would be of 16 pixels
-    picture.save(buffer, "JPEG", quality=quality, subsampling=0, optimize=True)
+    # full colour resolution, or a block would be of 16 pixels; `optimize` fails on noisy images,
+    # whose code is longer than the buffer that Pillow gives it
+    picture.save(buffer, "JPEG", quality=quality, subsampling=0)
     return Sheet(buffer.getvalue(), count, columns, width, height, stride_x, stride_y)
 
 
