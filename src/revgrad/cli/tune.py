@@ -1,4 +1,9 @@
-"""`revgrad tune`: a search for the training that a label-free score likes best."""
+"""`revgrad tune`: a search for the training that a label-free score likes best.
+
+Its options are those of `revgrad train` and a few of its own: whoever has a command that trains
+changes one word and adds -o, and a --config file works for both. They are read by train's own
+parser, so that there is one list of them.
+"""
 
 from __future__ import annotations
 
