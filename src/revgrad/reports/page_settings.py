@@ -80,8 +80,8 @@ def differing(configs: Sequence[RunConfig]) -> list[tuple[str, list[str]]]:
     if len({config.method for config in configs}) == len(
         {(c.method, c.objective) for c in configs}
     ):
-        for values in described:  # the method says it all
-            values.pop("objective")
+        for one in described:  # the method says it all
+            one.pop("objective")
     names = list(dict.fromkeys(name for values in described for name in values))
     found = []
     for name in names:
