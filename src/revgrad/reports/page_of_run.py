@@ -139,8 +139,8 @@ def _grids(findings: Findings, said: Predictions, classes: Sequence[str]) -> _Ch
     return _Chosen(
         said,
         {
-            "Least sure": ("The two likeliest classes are nearly even.", least_sure(said, each)),
-            "Most sure": ("Each predicted class in turn.", most_sure(said, each)),
+            "Least sure": ("The least sure first.", least_sure(said, each)),
+            "Most sure": ("The surest first, each predicted class in turn.", most_sure(said, each)),
         },
         classes,
         findings.kept.target_rows,

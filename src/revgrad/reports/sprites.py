@@ -41,6 +41,11 @@ class Sheet:
         """As a data: address, base64 only: nothing in it needs escaping."""
         return "data:image/jpeg;base64," + base64.b64encode(self.jpeg).decode("ascii")
 
+    def frame(self, side: float) -> str:
+        """CSS of what goes around a tile of that size."""
+        scale = side / max(self.width, self.height)
+        return f"width:{self.width * scale:.4g}px;height:{self.height * scale:.4g}px"
+
     def style(self, tile: int, side: float) -> str:
         """CSS of an element that shows a tile, `side` pixels at its longest."""
         left, top = tile % self.columns * self.stride_x, tile // self.columns * self.stride_y
