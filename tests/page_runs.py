@@ -27,6 +27,7 @@ class Made:
     failure: str | None = None
     evidence: bool = True
     images: bool = True
+    held_out: bool = True
     tested: bool = True
     regression: bool = False
     gain: float = 2.0  # how far apart the target's classes are
@@ -119,8 +120,12 @@ def write_evidence(folder: Path, made: Made) -> None:
         "target_rows": np.arange(TARGET_ROWS) * 7 + 1,
         "source_labels": labels,
     }
+    if not made.held_out:
+        rows["source_rows"] = np.zeros(0, np.int64)
+        del rows["source_labels"]
     if made.images:
-        rows["source_images"] = colours(SOURCE_ROWS, 0)
+        if made.held_out:
+            rows["source_images"] = colours(SOURCE_ROWS, 0)
         rows["target_images"] = colours(TARGET_ROWS, 1)
     save_file(rows, folder / "rows.safetensors")
     ended = made.reached >= made.steps and made.failure is None
@@ -134,8 +139,10 @@ def write_evidence(folder: Path, made: Made) -> None:
         noise = np.random.default_rng(round(1000 * progress) + made.seed)
         source = logits(labels, kinds, 4.0 * progress, noise)
         target = logits(hidden, kinds, made.gain * progress, noise)
-        found = {"source_logits": source, "target_logits": target}
-        if features:
+        found = {"target_logits": target}
+        if made.held_out:
+            found["source_logits"] = source
+        if features and made.held_out:
             lifting = np.random.default_rng(5).normal(size=(kinds, 8))
             found["source_features"] = (source @ lifting).astype(np.float32)
             found["target_features"] = (target @ lifting + 1).astype(np.float32)

@@ -30,7 +30,7 @@ from page_runs import SOURCE_ROWS, TARGET_ROWS, Made, colours, config_of, make_r
 from revgrad.diagnostics.evidence import Evidence
 from revgrad.diagnostics.kept import read_kept
 from revgrad.errors import InputError, RunError
-from revgrad.reports import clouds, serving
+from revgrad.reports import clouds, serving, watching
 from revgrad.reports.class_figures import balances, confusion_counts, confusion_of
 from revgrad.reports.clouds import Cloud, project
 from revgrad.reports.curves import Chart, Series, draw_chart
@@ -41,9 +41,10 @@ from revgrad.reports.page_curves import charts_of_run, charts_of_runs
 from revgrad.reports.page_of_run import RunPage
 from revgrad.reports.page_settings import differing, names_of
 from revgrad.reports.predictions import least_sure, most_sure, predictions
-from revgrad.reports.serving import RememberedClouds, WatchedRun, server_of
+from revgrad.reports.serving import server_of
 from revgrad.reports.sprites import BYTES, make_sheet
 from revgrad.reports.svg import element, ticks
+from revgrad.reports.watching import RememberedClouds, WatchedRun
 from shown import Shown
 
 HOSTILE = '</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">\'"&'
@@ -206,6 +207,7 @@ def test_numbers_that_are_not_finite_are_null_in_the_data(tmp_path: Path) -> Non
         (Made(classes=None), "finished"),
         (Made(tested=False), "Held-out source accuracy"),
         (Made(method="source-only"), "source-only"),
+        (Made(held_out=False), "Target images"),
     ],
 )
 def test_every_kind_of_run_has_a_page(tmp_path: Path, made: Made, words: str) -> None:
@@ -618,8 +620,8 @@ def test_a_page_is_made_anew_only_when_the_run_has_news(
         placed.append(title)
         return flat(title, source, target)
 
-    judge = serving.verdict
-    monkeypatch.setattr(serving, "verdict", lambda run: judged.append(run) or judge(run))
+    judge = watching.verdict
+    monkeypatch.setattr(watching, "verdict", lambda run: judged.append(run) or judge(run))
     run = make_run(tmp_path / "run", Made(reached=20))
     watched = WatchedRun(run, 1.0)
     watched._clouds = RememberedClouds(place)
