@@ -12,8 +12,8 @@ from revgrad.reports.drawing import SOURCE, TARGET, save_figure
 
 #: Above so many points openTSNE, whose time grows with their number, is the faster one.
 MANY = 3000
-#: Its iterations after the exaggerated ones: beyond, the picture hardly changes.
-ITERATIONS = 300
+#: Iterations that pull groups apart, and after them: beyond, the picture hardly changes.
+EXAGGERATED, ITERATIONS = 250, 300
 #: Spread over size below which features count as one point.
 CONSTANT = 1e-9
 
@@ -55,11 +55,20 @@ def _embedded(rows: np.ndarray, seed: int) -> np.ndarray:
         except ImportError:
             pass  # slower, and as good
         else:
-            fast = Fast(perplexity=perplexity, n_iter=ITERATIONS, random_state=seed, n_jobs=1)
+            fast = Fast(
+                perplexity=perplexity,
+                early_exaggeration_iter=EXAGGERATED,
+                n_iter=ITERATIONS,
+                random_state=seed,
+                n_jobs=1,
+            )
             return np.asarray(fast.fit(rows), dtype=np.float64)
     from sklearn.manifold import TSNE
 
     plain = TSNE(perplexity=perplexity, init="pca", random_state=seed)
+    # scikit-learn 1.5 gave it another name
+    name = "max_iter" if "max_iter" in plain.get_params() else "n_iter"
+    plain.set_params(**{name: EXAGGERATED + ITERATIONS})
     return np.asarray(plain.fit_transform(rows), dtype=np.float64)
 
 

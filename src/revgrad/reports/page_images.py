@@ -1,4 +1,4 @@
-"""The images that a page shows, on one sheet; grids of those the network is least and most sure of."""
+"""The images that a page shows, on one sheet; grids of what the network is least, most sure of."""
 
 from __future__ import annotations
 
