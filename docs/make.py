@@ -1,4 +1,5 @@
-"""Make the pages that are made, never typed: cli.md, domains.md, results.md, README's results.
+"""Make the pages that are made, never typed: cli.md, domains.md, results.md, selection.md, README's
+results.
 
 python docs/make.py              write them
 python docs/make.py --pictures   draw the domains' pictures first, from the data that is here
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from revgrad.experiments.records import Record
 
 ROOT = Path(__file__).resolve().parent.parent
-COMMANDS = ("demo", "train", "evaluate", "predict", "export", "layers", "reproduce", "data")
+COMMANDS = (
+    *("demo", "train", "verdict", "report", "watch", "select", "tune", "evaluate", "predict"),
+    *("export", "layers", "reproduce", "data"),
+)
 DATA_COMMANDS = ("list", "fetch", "make", "show", "check")
 #: Headings of the results page.
 TITLES = {
@@ -174,6 +178,28 @@ def results_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def selection_page() -> str:
+    """What the study of label-free scores found."""
+    sys.path.insert(0, str(ROOT / "benchmarks" / "selection"))
+    import study
+
+    found = study.read(study.RECORDS)
+    pairs = len(study.pairs_of(found))
+    return f"""# Which label-free score to trust
+
+Made by `make docs` from the records of {len(found)} trainings on {pairs} pairs of domains
+(`benchmarks/selection/runs.jsonl`). λ, γ, μ, layer, domain classifier, method, network, steps and
+seed vary as a user would meet them, λ = 100 among them; the steps are few (150 or 400) and the
+networks small. Scores and estimates see 1,000 target rows without labels; the truth is their
+accuracy. Spearman is the rank correlation with it within a pair, averaged over pairs; regret the
+points that the chosen run is below the best one. The estimate "signs" and the verdict were made
+with the tuned pairs in view; the judged pairs say how good they are.
+
+    python benchmarks/selection/train.py RUNS && python benchmarks/selection/score.py RUNS
+
+{study.tables(found)}"""
+
+
 def readme() -> str:
     """The README with its results table made anew."""
     text = (ROOT / "README.md").read_text()
@@ -189,6 +215,7 @@ def main() -> None:
         ROOT / "docs" / "cli.md": cli_page(),
         ROOT / "docs" / "domains.md": domains_page(),
         ROOT / "docs" / "results.md": results_page(),
+        ROOT / "docs" / "selection.md": selection_page(),
         ROOT / "README.md": readme(),
     }
     stale = [path for path, text in pages.items() if not path.exists() or path.read_text() != text]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from revgrad.diagnostics import available_estimates, available_scores, read_kept
 from revgrad.diagnostics.correctness import estimated_accuracy, suffices
 from revgrad.files import write_atomically
 
-RECORDS = Path(__file__).parents[2] / "results" / "selection" / "runs.jsonl"
+RECORDS = Path(__file__).parent / "runs.jsonl"
 
 
 def record(pair: str, trial: Trial, where: Path) -> dict[str, Any] | None:
@@ -44,12 +45,17 @@ def record(pair: str, trial: Trial, where: Path) -> dict[str, Any] | None:
         # a run that failed hands nothing back: its last checkpoint is what there is
         "target_accuracy": truth["target_accuracy"] or next(reversed(truth["by_step"].values()), 0),
         "baseline_accuracy": bound["target_accuracy"],
-        "scores": rounded(available_scores(after)),
+        "scores": rounded(judged.scores or available_scores(after)),
         "estimates": rounded(estimates),
         "skada": rounded(skada_scores(after)),
         "verdict": None if trial == trial.baseline else judged.outcome,
         "symptoms": [symptom.name for symptom in judged.symptoms],
     }
+
+
+def of_pair(pair: str, runs: Path) -> list[dict[str, Any]]:
+    found = (record(pair, trial, runs / folder_of(pair)) for trial in candidates())
+    return [one for one in found if one is not None]
 
 
 def candidates() -> list[Trial]:
@@ -66,14 +72,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", type=Path)
     parser.add_argument("records", type=Path, nargs="?", default=RECORDS)
+    parser.add_argument("--processes", type=int, default=1)
     arguments = parser.parse_args()
     found = []
-    for pair in PAIRS:
-        for trial in candidates():
-            one = record(pair, trial, arguments.runs / folder_of(pair))
-            if one is not None:
-                found.append(one)
-        print(f"{pair}: {sum(one['pair'] == pair for one in found)} runs")
+    with ProcessPoolExecutor(arguments.processes) as pool:
+        for pair, some in zip(
+            PAIRS, pool.map(of_pair, PAIRS, [arguments.runs] * len(PAIRS)), strict=True
+        ):
+            print(f"{pair}: {len(some)} runs", flush=True)
+            found += some
     arguments.records.parent.mkdir(parents=True, exist_ok=True)
     lines = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in found)
     write_atomically(arguments.records, lines.encode())

@@ -17,8 +17,6 @@ SCORERS = (
     "PredictionEntropyScorer",
     "SoftNeighborhoodDensity",
     "DeepEmbeddedValidation",
-    "ImportanceWeightedScorer",
-    "MaNoScorer",
 )
 
 
@@ -29,7 +27,7 @@ class OfLogits(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes = classes
         self.classes_ = np.arange(classes)
 
-    def fit(self, x: Any, y: Any = None) -> OfLogits:
+    def fit(self, x: Any, y: Any = None, sample_weight: Any = None) -> OfLogits:
         return self
 
     def predict_proba(self, x: Any, **_: Any) -> np.ndarray:

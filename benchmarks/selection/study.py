@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-RECORDS = Path(__file__).parents[2] / "results" / "selection" / "runs.jsonl"
+RECORDS = Path(__file__).parent / "runs.jsonl"
 #: Points that count as a gain or as harm, as in the issue of a verdict.
 MARGIN = 0.02
 OUTCOMES = ("adapted", "no gain", "harmed")

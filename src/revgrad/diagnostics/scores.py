@@ -178,5 +178,6 @@ SCORES: dict[str, Score] = {
     ),
 }
 
-#: The score that choices are made by where none is named.
-RECOMMENDED = "mutual-information"
+#: The score that choices are made by where none is named: the best of the study's tuned pairs by
+#: rank (docs/selection.md).
+RECOMMENDED = "nuclear-norm"
