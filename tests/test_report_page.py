@@ -231,7 +231,9 @@ def test_a_measured_accuracy_beyond_the_interval_is_said(tmp_path: Path) -> None
     findings = read_findings(run)
     assert findings.verdict is not None
     estimate = findings.verdict.estimate
-    measured = measures_of(findings)[-1]
+    estimated, *_, measured = measures_of(findings)
+    assert estimated.points is None
+    assert [reading.value for reading in estimated.readings][-1] == estimate.value
     value = measured.readings[-1].value
     assert value == pytest.approx(0.8)
     assert ("wrong here" in measured.says) == (not estimate.low <= value <= estimate.high)

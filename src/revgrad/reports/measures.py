@@ -29,10 +29,12 @@ class Measure:
     title: str
     says: str
     readings: tuple[Reading, ...]
+    measured: bool = True
 
     @property
     def points(self) -> float | None:
-        if len(self.readings) != 2:
+        """None of estimates: a verdict estimates the gain by itself, and its sentence says it."""
+        if len(self.readings) != 2 or not self.measured:
             return None
         return 100 * (self.readings[1].value - self.readings[0].value)
 
@@ -49,7 +51,7 @@ def measures_of(findings: Findings) -> tuple[Measure, ...]:
         )
         level = f"{judged.estimate.level:.0%}"
         says = f"Without target labels; the line is the {level} interval."
-        found.append(Measure("Estimated target accuracy", says, readings))
+        found.append(Measure("Estimated target accuracy", says, readings, measured=False))
     for field, title, says, look in (
         ("source_accuracy", "Held-out source accuracy", "On source rows not trained on.", "source"),
         ("target_accuracy", "Target test accuracy", f"{MEASURED.capitalize()}.", "target"),
