@@ -280,6 +280,17 @@ def test_vectors_and_numbers() -> None:
     assert keeper.latest.target_logits.shape == (10, 3)
 
 
+def test_held_out_rows_of_one_class_are_no_evidence_and_no_error(tmp_path: Path) -> None:
+    source = images(60, 1)
+    one_class = source.subset(np.flatnonzero(np.asarray(source.labels) == 1))
+    trained(tmp_path / "run", held_out=one_class)
+    kept = read_kept(tmp_path / "run")
+    assert kept is not None
+    assert kept.end is not None
+    assert kept.end.source_logits is None
+    assert len(kept.source_rows) == 0
+
+
 def test_thumbnails_are_small_and_colourful() -> None:
     grey = np.arange(2 * 100 * 50, dtype=np.int64).reshape(2, 100, 50) % 256
     found = thumbnails(from_arrays(grey.astype(np.uint8)))

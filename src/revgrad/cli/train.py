@@ -9,13 +9,13 @@ import typer
 
 from revgrad.cli.common import (
     JSON,
-    ImageOptions,
     echo_json,
     parse_widths,
     speak,
     told_when_interrupted,
 )
 from revgrad.cli.config_file import read_config
+from revgrad.cli.opening import open_data
 from revgrad.cli.recipe import take_recipe
 from revgrad.errors import InputError
 
@@ -215,7 +215,7 @@ def train(
     from revgrad.adapting import adapt
     from revgrad.cli.results import result_record
     from revgrad.diagnostics.scores import RECOMMENDED
-    from revgrad.networks import NETWORKS, build_network
+    from revgrad.networks import NETWORKS
     from revgrad.schedules import parse_schedule
     from revgrad.training import Settings
 
@@ -248,32 +248,23 @@ def train(
         log_every=log_every,
         checkpoint_every=checkpoint_every,
     )
-    default_size = getattr(known, "size", None)
-    images = ImageOptions(size or (default_size and str(default_size)), fit, corrupt)
-    labelled = images.opened(source)
-    classes = labelled.classes
-    unlabelled = None
-    if target is not None:
-        with_labels = keep_target_labels > 0 or method == "train-on-target"
-        unlabelled = images.opened(target, labels=None if with_labels else False, classes=classes)
-        if keep_target_labels:
-            unlabelled = unlabelled.keeping_labels(keep_target_labels, seed)
-    tested = None if test is None else images.opened(test, classes=classes)
-    domains = [d for d in (labelled, unlabelled, tested) if d is not None]
-    channels = max((d.shape[0] for d in domains if len(d) and d.is_images), default=1)
-    shape = labelled.shape if labelled.is_images else (channels, 1, 1)
-    outputs = labelled.class_count or 1
-    built = build_network(
-        network, classes=outputs, channels=channels, size=(shape[1], shape[2]), seed=seed
+    with_labels = keep_target_labels > 0 or method == "train-on-target"
+    opened = open_data(
+        *(network, source, target, test),
+        size=size,
+        fit=fit,
+        corrupt=corrupt,
+        target_labels=with_labels,
+        init=init,
     )
-    if init is not None:
-        from revgrad.training.restoring import load_initial
-
-        load_initial(built, init)
+    unlabelled = opened.target
+    if unlabelled is not None and keep_target_labels:
+        unlabelled = unlabelled.keeping_labels(keep_target_labels, seed)
+    built = opened.build(seed)
     with told_when_interrupted():
         adapted = adapt(
             built,
-            labelled,
+            opened.source,
             unlabelled,
             layer=layer,
             method=method,
@@ -282,7 +273,7 @@ def train(
             per_image=per_image,
             balance=balance,
             held_out=held_out,
-            target_test=tested,
+            target_test=opened.test,
             semi_supervised=bool(keep_target_labels),
             run=run,
             keep=keep,
@@ -296,12 +287,12 @@ def train(
                 "source": source,
                 "target": target,
                 "test": test,
-                "size": images.size,
+                "size": opened.images.size,
                 "fit": fit,
                 "corrupt": corrupt,
                 "per_image": per_image,
                 "balance": balance,
-                "outputs": outputs,
+                "outputs": opened.outputs,
                 "init": None if init is None else str(init),
             },
         )

@@ -92,9 +92,14 @@ class EvidenceKeeper(Events):
     ) -> None:
         if rows < 1:
             raise InputError(f"evidence needs a row of each domain at least, not {rows}")
-        self.held_out = None if held_out is None else _sample(held_out, rows)
+        sample = None if held_out is None else _sample(held_out, rows)
+        # of a few rows, or of one class, nothing can be said: then there is the target alone
+        self.held_out = sample if sample is not None and _tells(sample) else None
         self.target = _sample(target.without_labels(), rows)
-        self._rows = _places(held_out, rows), _places(target, rows)
+        self._rows = (
+            _places(None if self.held_out is None else held_out, rows),
+            _places(target, rows),
+        )
         self.score = score
         self.latest: Evidence | None = None
         self._step = -1
@@ -255,6 +260,11 @@ def _read(path: Path) -> dict[str, np.ndarray] | None:
     if stranger := next((name for name in found if name not in known and name not in FIELDS), None):
         raise RunError(f"{path} is not a run's evidence: it holds '{stranger}'")
     return dict(found)
+
+
+def _tells(held_out: Domain) -> bool:
+    """Whether the rows' labels are of two classes at least."""
+    return held_out.labels is not None and len(np.unique(held_out.labels)) > 1
 
 
 def _places(domain: Domain | None, rows: int) -> np.ndarray:
