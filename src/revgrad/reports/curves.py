@@ -18,7 +18,7 @@ LEFT, RIGHT, TOP, BOTTOM = 44.0, 18.0, 10.0, 36.0
 #: Points of a curve at most; beyond, neighbours are averaged.
 POINTS = 400
 #: Values this many times above what 95 in 100 stay below are cut off, or nothing else is seen.
-SPIKE = 4.0
+SPIKE = 8.0
 #: Evaluations are few: up to this many points each has a mark of its own.
 MARKED = 25
 
