@@ -50,7 +50,8 @@ def test_the_program_runs_word_for_word(folders: Path) -> None:
 def test_the_commands_run_word_for_word(folders: Path) -> None:
     network = program().split("class Network")[1].split("\n\n\n")[0]
     (folders / "mymodule.py").write_text("from torch import nn\n\n\nclass Network" + network)
-    block = README.split("the same command goes on where it was:")[1].split("Arrays, ")[0]
+    text = README.split("the same command goes on where it was:")[1].split("Arrays, ")[0]
+    block = "\n".join(line for line in text.splitlines() if line.startswith("    "))
     commands = shlex.split(block.replace("\\\n", " ").replace("5000", "4").replace("\n", " ; "))
     written = " ".join(shlex.quote(word) if word != ";" else "\n" for word in commands)
     ran = 0
@@ -62,5 +63,6 @@ def test_the_commands_run_word_for_word(folders: Path) -> None:
         )
         assert shown.returncode == 0, shown.stderr
         ran += 1
-    assert ran == 3
+    assert ran == 5
+    assert (folders / "runs/first/report.html").exists()
     assert (folders / "predictions.csv").read_text().count("\n") == 71
