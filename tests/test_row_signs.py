@@ -110,9 +110,9 @@ def test_correctness_is_the_logistic_function_of_the_weighted_signs() -> None:
 
 
 def test_weights_have_the_sense_that_the_signs_have() -> None:
-    """More certain, more invariant, better supported: more likely right."""
+    """More certain, kept when changed, better supported: more likely right."""
     assert set(WEIGHTS) == set(SIGNS)
-    for name in ("invariance", "source neighbours"):
+    for name in ("confidence", "alike when changed", "source neighbours", "target neighbours"):
         assert WEIGHTS[name] > 0, name
 
 
