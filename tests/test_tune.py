@@ -449,7 +449,7 @@ def small(classes, channels):
         nn.ReLU(), nn.Linear(16, classes),
     )
 """
-WORDS = "--source s.npz --target {} --network mine:small --layer 2 --hidden 8 --steps 10"
+WORDS = "--source s.npz --target {} --network searched:small --layer 2 --hidden 8 --steps 10"
 WORDS += " --batch 16 --evaluate-every 5 --device cpu --score mutual-information --quiet"
 
 
@@ -457,7 +457,7 @@ WORDS += " --batch 16 --evaluate-every 5 --device cpu --score mutual-information
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two hundred digits, and two hundred over photographs; once with wrong labels."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(MODULE)
+    (tmp_path / "searched.py").write_text(MODULE)
     rows = np.random.default_rng(0).permutation(1000)[:200]
     for name, domain in (("s", digits("test")), ("t", digits_m("test"))):
         images = domain.batch(rows).inputs.permute(0, 2, 3, 1).numpy()
@@ -495,7 +495,7 @@ def test_from_a_command_to_the_command_that_trains_the_best(
     best = place / "s" / f"trial-{number:04d}"
     assert checkpoint_digest(place / "s/best") == checkpoint_digest(best)
     # the target test is that of the network that came out, and was not looked at in training
-    evaluated = call("evaluate", best, "t.npz", "--network", "mine:small", "--json")
+    evaluated = call("evaluate", best, "t.npz", "--network", "searched:small", "--json")
     accuracy = json.loads(evaluated.out)["accuracy"]
     assert float(table[0]["target test"]) == pytest.approx(accuracy, abs=6e-5)
     assert all(getattr(r, "target_accuracy", None) is None for r in Run(best).records())
@@ -557,7 +557,7 @@ def test_mistakes_are_one_line(
 
 
 def test_a_missing_target_or_layer_is_said(place: Path, call: Callable[..., Shown]) -> None:
-    words = ["tune", "--source", "s.npz", "--network", "mine:small", "-o", "s"]
+    words = ["tune", "--source", "s.npz", "--network", "searched:small", "-o", "s"]
     assert "--target is missing" in call(*words).line
     assert "name the layer to start from" in call(*words, "--target", "t.npz").line
     assert "Missing option '--source'" in call("tune", "-o", "s").line
@@ -565,7 +565,7 @@ def test_a_missing_target_or_layer_is_said(place: Path, call: Callable[..., Show
 
 def test_a_config_file_works_as_for_train(place: Path, call: Callable[..., Shown]) -> None:
     (place / "run.toml").write_text(
-        'source = "s.npz"\ntarget = "t.npz"\nnetwork = "mine:small"\nlayer = "2"\nhidden = [8]\n'
+        'source = "s.npz"\ntarget = "t.npz"\nnetwork = "searched:small"\nlayer = "2"\nhidden = [8]\n'
         'steps = 4\nbatch = 8\nevaluate-every = 2\ndevice = "cpu"\n'
     )
     words = ["tune", "--config", "run.toml", "--trials", "1", "-o", "s", "--vary", "height"]
