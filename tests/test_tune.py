@@ -565,8 +565,8 @@ def test_a_missing_target_or_layer_is_said(place: Path, call: Callable[..., Show
 
 def test_a_config_file_works_as_for_train(place: Path, call: Callable[..., Shown]) -> None:
     (place / "run.toml").write_text(
-        'source = "s.npz"\ntarget = "t.npz"\nnetwork = "searched:small"\nlayer = "2"\nhidden = [8]\n'
-        'steps = 4\nbatch = 8\nevaluate-every = 2\ndevice = "cpu"\n'
+        'source = "s.npz"\ntarget = "t.npz"\nnetwork = "searched:small"\nlayer = "2"\n'
+        'hidden = [8]\nsteps = 4\nbatch = 8\nevaluate-every = 2\ndevice = "cpu"\n'
     )
     words = ["tune", "--config", "run.toml", "--trials", "1", "-o", "s", "--vary", "height"]
     shown = call(*words, "--score", SCORE, "--quiet", "--json")
