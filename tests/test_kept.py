@@ -133,6 +133,9 @@ def test_a_resumed_run_keeps_the_same_bytes(tmp_path: Path, step: int) -> None:
     trained(tmp_path / "whole", **changes)
     with pytest.raises(Interrupted):
         trained(tmp_path / "stopped", events=[StopAt(step, signal.SIGTERM)], **changes)
+    # as a kill between an evaluation and the next checkpoint leaves it
+    later = tmp_path / "stopped" / FOLDER / "step-00000011.safetensors"
+    shutil.copy(later.with_name("start.safetensors"), later)
     trained(tmp_path / "stopped", **changes)
     assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
     assert checkpoint_digest(tmp_path / "stopped") == checkpoint_digest(tmp_path / "whole")
