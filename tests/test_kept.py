@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 import revgrad
 from revgrad import Constant, Domain, Run, Trainer, adapt, from_arrays, load
 from revgrad.diagnostics import EvidenceKeeper, gather, read_kept, score
-from revgrad.diagnostics.kept import FOLDER
+from revgrad.diagnostics.kept import FOLDER, WIDTH
 from revgrad.diagnostics.thumbnails import thumbnails
 from revgrad.errors import InputError, NonFiniteLossError, RunError
 from revgrad.training import EvaluationRecord, Interrupted
@@ -249,7 +249,7 @@ def test_why_a_run_failed_is_kept_until_it_goes_on(tmp_path: Path) -> None:
         ({"keep": "first"}, "keep is last or best, not 'first'"),
         ({"evidence": -1}, "evidence must be 0 rows or more, not -1"),
         ({"keep": "best", "score": "entropi"}, "entropi"),
-        ({"keep": "best", "score": "bound", "held_out": 0}, "needs source_logits"),
+        ({"keep": "best", "score": "bound", "held_out": 0}, "needs held-out source rows"),
     ],
 )
 def test_mistakes_get_one_line(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
@@ -274,7 +274,11 @@ def test_damaged_evidence_gets_one_line(tmp_path: Path) -> None:
 
 def test_vectors_and_numbers() -> None:
     """Inputs that are no images have no pictures; a keeper without a run judges all the same."""
-    assert thumbnails(from_arrays(np.zeros((3, 4), dtype=np.float32))) is None
+    vectors = from_arrays(np.zeros((3, 4), dtype=np.float32))
+    assert thumbnails(vectors) is None
+    assert (EvidenceKeeper(None, vectors)._target_inputs == np.zeros((3, 4))).all()
+    wide = from_arrays(np.zeros((3, WIDTH + 1), dtype=np.float32))
+    assert EvidenceKeeper(None, wide)._target_inputs is None
     keeper = EvidenceKeeper(images(20, 5), images(25, 6), rows=10)
     trainer = image_trainer(steps=4, evaluate_every=2)
     trainer.scorer, trainer.events = keeper, [keeper]

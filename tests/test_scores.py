@@ -12,6 +12,7 @@ import pytest
 from revgrad.diagnostics import SCORES, Evidence, available_scores, score
 from revgrad.diagnostics.agreement import agreement, seed_agreement, stability
 from revgrad.diagnostics.class_balance import class_balance, effective_classes
+from revgrad.diagnostics.correctness import estimated_accuracy, suffices
 from revgrad.diagnostics.domain_separation import (
     adaptation_bound,
     domain_separation,
@@ -25,6 +26,7 @@ from revgrad.diagnostics.importance import (
 )
 from revgrad.diagnostics.neighbourhood import BLOCK, soft_neighbourhood_density
 from revgrad.diagnostics.nuclear_norm import prediction_nuclear_norm
+from revgrad.diagnostics.row_signs import opinion_on
 from revgrad.diagnostics.source_error import source_error, source_losses
 from revgrad.errors import InputError, UnknownNameError
 
@@ -164,6 +166,8 @@ def everything(n: int = 60, m: int = 50) -> Evidence:
         target_domain_logits=rng.normal(size=n) + 0.5,
         source_domain_logits=rng.normal(size=m) - 0.2,
         target_changed_logits=logits(n, 7),
+        target_inputs=rng.normal(size=(n, 4)) + 3 * np.eye(CLASSES)[np.arange(n) % CLASSES],
+        source_inputs=rng.normal(size=(m, 4)) + 3 * np.eye(CLASSES)[np.arange(m) % CLASSES],
         source_only_logits=logits(n, 2),
         checkpoint_logits=(logits(n, 4), logits(n, 5)),
         seed_logits=(logits(n, 6),),
@@ -185,11 +189,16 @@ def slow_invariance(logits: Any, changed: Any) -> float:
 
 def test_the_registry_gives_each_function_its_own_evidence() -> None:
     e: Any = everything()
+    assert suffices(e)
     error = source_error(e.source_logits, e.source_labels)
     ratios = density_ratios(e.source_features, e.target_features)
     separation = domain_separation(e.source_features, e.target_features)
     own = own_domain_error(e.source_domain_logits, e.target_domain_logits)
     expected = {
+        "estimated-accuracy": estimated_accuracy(e).value,
+        "second-opinion": np.mean(
+            e.target_logits.argmax(1) == opinion_on(e).probabilities.argmax(1)
+        ),
         "source-error": -error,
         "paper-rule": -(error + abs(1 - 2 * own.error)),
         "bound": -adaptation_bound(error, separation).value,
@@ -249,6 +258,9 @@ def test_scores_say_what_they_need() -> None:
         ({"target_features": np.zeros((60, 2))}, "3 and 2 came"),
         ({"target_features": np.zeros((61, 3))}, "same 60 rows as the logits; 61 came"),
         ({"source_features": np.zeros((49, 3))}, "same 50 rows as the logits; 49 came"),
+        ({"source_inputs": None}, "target_inputs and source_inputs come together"),
+        ({"target_inputs": np.zeros((59, 4))}, "same 60 rows as the logits; 59 came"),
+        ({"source_inputs": np.zeros((51, 4))}, "same 50 rows as the logits; 51 came"),
         ({"source_only_logits": np.zeros((59, 4))}, "source only logits must be of the same rows"),
         ({"checkpoint_logits": (np.zeros((60, 3)),)}, "checkpoint logits must be of the same"),
     ],

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from revgrad import Constant, RampUp, adapt
 from revgrad.cli import app
 from revgrad.diagnostics import Evidence, Verdict, find_symptoms, verdict
-from revgrad.diagnostics.verdict import MARGIN, comparison, judge
+from revgrad.diagnostics.verdict import MARGIN, comparison, judge, told
 from revgrad.domains import Domain, open_domain
-from revgrad.errors import NonFiniteLossError, RunError
+from revgrad.errors import NonFiniteLossError, RevgradError, RunError
 from revgrad.networks.compact import CompactNetwork
 from test_kept import trained
 from tiny import images
@@ -75,12 +75,50 @@ def test_a_huge_factor_harms(tmp_path: Path) -> None:
     assert found.outcome == "harmed", found.sentence
 
 
+def test_digits_to_house_numbers_are_no_success(tmp_path: Path) -> None:
+    """MNIST → SVHN, where the method fails: plain reversal on real data is not called adapted."""
+    source, target = (real(name, slice(3000)) for name in ("mnist", "svhn"))
+    found, gain = judged(tmp_path / "run", source, target, steps=300)
+    assert gain < MARGIN
+    assert found.outcome in ("harmed", "no gain"), found.sentence
+
+
+def test_swapped_shares_harm(tmp_path: Path) -> None:
+    """Classes that are frequent in the source are rare in the target: mixing the domains mixes
+    classes."""
+    source = tilted(real("mnist", slice(8000)), (0, 1, 2, 3, 4))
+    target = tilted(real("usps", slice(6000)), (5, 6, 7, 8, 9))
+    changes = {"factor": RampUp(10.0, 0.3), "layer": "hidden"}
+    found, gain = judged(tmp_path / "run", source, target, steps=300, **changes)
+    assert gain <= -MARGIN
+    assert found.outcome == "harmed", found.sentence
+
+
+def real(name: str, rows: slice) -> Domain:
+    """Rows of a real domain, where its data are at hand."""
+    try:
+        domain = open_domain(name, size=28)
+    except RevgradError as error:
+        pytest.skip(str(error))
+    order = np.random.default_rng(1).permutation(len(domain))[rows]
+    return domain.subset(order).as_colour()
+
+
+def tilted(domain: Domain, frequent: tuple[int, ...]) -> Domain:
+    """Nine tenths of the rows are of the frequent classes."""
+    often = np.isin(np.asarray(domain.labels), frequent)
+    many, few = np.flatnonzero(often), np.flatnonzero(~often)
+    count = min(len(many), 9 * len(few))
+    return domain.subset(np.sort(np.concatenate([many[:count], few[: count // 9]])))
+
+
 def evidence(rows_right: int, n: int = 200, seed: int = 0, classes: int = 4) -> Evidence:
-    """A model that is right for `rows_right` of n target rows, and unsure where it is wrong."""
+    """A model that is right for `rows_right` of n target rows, and unsure where it is wrong; the
+    rows tell their class nearly always."""
     rng = np.random.default_rng(seed)
     labels = np.arange(n) % classes
     right = rng.permutation(n) < rows_right
-    centres = rng.normal(size=(classes, 6)) * 4
+    centres = rng.normal(size=(classes, 6)) * 2
 
     def said(correct: np.ndarray, noise: float) -> np.ndarray:
         predicted = np.where(correct, labels, (labels + 1 + rng.integers(0, 3, n)) % classes)
@@ -96,10 +134,8 @@ def evidence(rows_right: int, n: int = 200, seed: int = 0, classes: int = 4) -> 
         target_logits=said(right, 0.3),
         source_logits=said(every, 0.3),
         source_labels=labels,
-        target_features=centres[labels] * right[:, None] + rng.normal(size=(n, 6)),
-        source_features=centres[labels] + rng.normal(size=(n, 6)),
-        target_changed_logits=said(right, 0.6),
-        source_changed_logits=said(every, 0.6),
+        target_inputs=5 + centres[labels] + rng.normal(size=(n, 6)),
+        source_inputs=centres[labels] + rng.normal(size=(n, 6)),
     )
 
 
@@ -118,7 +154,7 @@ def test_evidence_made_by_hand(before: int, after: int, outcome: str) -> None:
 
 
 def test_estimates_are_compared_by_the_same_method() -> None:
-    """Where one side has no features, neither is judged by signs that need them."""
+    """Where one side has no rows to look at, neither is judged by signs that need them."""
     rich = evidence(150)
     poor = Evidence(rich.target_logits, rich.source_logits, rich.source_labels)
     both = comparison(rich, poor)
@@ -126,6 +162,27 @@ def test_estimates_are_compared_by_the_same_method() -> None:
     assert both.before is not None
     assert both.after.method == both.before.method
     assert both.gain == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("gain", "differing", "outcome"),
+    [
+        (0.0, 0.5, "no gain"),
+        (0.007, 0.5, "no gain"),
+        (0.009, 0.5, "can't tell"),
+        (0.019, 0.5, "can't tell"),
+        (0.021, 0.5, "adapted"),
+        (-0.009, 0.5, "can't tell"),
+        (-0.021, 0.5, "harmed"),
+        # where few rows are predicted otherwise, there is less to be wrong about
+        (0.009, 0.01, "no gain"),
+        (-0.016, 0.01, "harmed"),
+    ],
+)
+def test_a_gain_of_nearly_two_points_can_not_be_told(
+    gain: float, differing: float, outcome: str
+) -> None:
+    assert told(gain, differing) == outcome
 
 
 def test_collapsed_predictions_harm_whatever_the_estimate() -> None:

@@ -2,10 +2,9 @@
 
 python benchmarks/selection/fit.py RUNS      prints the numbers that correctness.py holds
 
-Pairs whose classes change their shares are left out: there no sign means what it means elsewhere,
-and the symptom "label shift" is what tells. The only place where target labels meet the
-diagnostics: on these pairs, never on a user's. How well it does elsewhere is what the judged pairs
-tell; within the tuned ones a pair left out tells it.
+The only place where target labels meet the diagnostics: on these pairs, never on a user's. How
+well it does elsewhere is what the judged pairs tell; within the tuned ones a pair left out tells
+it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import json
 from pathlib import Path
 
 import numpy as np
-from pairs import TUNED, swapped_shares
+from pairs import TUNED
 from sklearn.linear_model import LogisticRegression
 from train import TRUTH, folder_of
 
@@ -61,9 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", type=Path)
     runs = parser.parse_args().runs
-    every = {
-        name: rows_of(runs, name) for name, pair in TUNED.items() if pair.change != swapped_shares
-    }
+    every = {pair: rows_of(runs, pair) for pair in TUNED}
     every = {pair: runs for pair, runs in every.items() if runs}
     for left_out, own in every.items():
         others = [run for pair, some in every.items() if pair != left_out for run in some]

@@ -57,6 +57,29 @@ def halves(source: Domain, target: Domain) -> tuple[Domain, Domain]:
     return source.subset(order[:half]), source.subset(order[half:])
 
 
+def turned(source: Domain, target: Domain) -> tuple[Domain, Domain]:
+    """The target's images turned by 35 degrees."""
+
+    def turn(images: np.ndarray) -> np.ndarray:
+        from scipy.ndimage import rotate
+
+        return rotate(images, 35, axes=(1, 2), reshape=False, order=1, mode="nearest")
+
+    return source, _changed(target, turn)
+
+
+def faded(source: Domain, target: Domain) -> tuple[Domain, Domain]:
+    """The target's images dark, of little contrast and smeared sideways."""
+
+    def fade(images: np.ndarray) -> np.ndarray:
+        from scipy.ndimage import uniform_filter1d
+
+        smeared = uniform_filter1d(images.astype(np.float32), 5, axis=2, mode="nearest")
+        return np.clip(30 + 0.25 * smeared, 0, 255).astype(np.uint8)
+
+    return source, _changed(target, fade)
+
+
 def noisy(source: Domain, target: Domain) -> tuple[Domain, Domain]:
     """The target's images with noise of 60 grey levels."""
 
@@ -73,15 +96,21 @@ TUNED: dict[str, Pair] = {
     "svhn->mnist": Pair("svhn", "mnist", "gain or harm"),
     "mnist->svhn": Pair("mnist", "svhn", "fails"),
     "mnist-m->usps, swapped shares": Pair("mnist-m", "usps", "harm", swapped_shares),
-}
-
-JUDGED: dict[str, Pair] = {
     "mnist->usps": Pair("mnist", "usps", "gain"),
     "syn-numbers->mnist": Pair("syn-numbers", "mnist", "gain"),
     "syn-signs->gtsrb": Pair("syn-signs", "gtsrb", "gain"),
     "mnist->mnist, noisy": Pair("mnist", "mnist", "gain", noisy),
     "mnist->usps, swapped shares": Pair("mnist", "usps", "harm", swapped_shares),
     "mnist->mnist, halves": Pair("mnist", "mnist", "no gain", halves),
+}
+
+JUDGED: dict[str, Pair] = {
+    "syn-numbers->usps": Pair("syn-numbers", "usps", "gain"),
+    "mnist-m->svhn": Pair("mnist-m", "svhn", "fails"),
+    "usps->mnist, swapped shares": Pair("usps", "mnist", "harm", swapped_shares),
+    "mnist->mnist, turned": Pair("mnist", "mnist", "gain", turned),
+    "gtsrb->gtsrb, faded": Pair("gtsrb", "gtsrb", "gain", faded),
+    "svhn->svhn, halves": Pair("svhn", "svhn", "no gain", halves),
 }
 
 PAIRS = {**TUNED, **JUDGED}

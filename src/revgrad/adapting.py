@@ -219,7 +219,10 @@ def _keeper(
         raise InputError("keep='best' judges by predicted classes of a target: it needs both")
     if target is None or not wanted or not classified:
         return None
-    return EvidenceKeeper(held_out, target, rows=rows or EVIDENCE_ROWS, score=score)
+    keeper = EvidenceKeeper(held_out, target, rows=rows or EVIDENCE_ROWS, score=score)
+    if keep == "best":
+        keeper.require_score()
+    return keeper
 
 
 def load(run: Path | str, network: nn.Module | None = None) -> Adapted:

@@ -8,28 +8,37 @@ from __future__ import annotations
 
 import numpy as np
 
-from revgrad.diagnostics.estimating import AccuracyEstimate
+from revgrad.diagnostics.estimating import AccuracyEstimate, available_estimates, combined_estimate
 from revgrad.diagnostics.evidence import Evidence
 from revgrad.diagnostics.intervals import LEVEL, share_interval
-from revgrad.diagnostics.row_signs import NEEDS, SIGNS, row_signs
+from revgrad.diagnostics.row_signs import NEEDS, SIGNS, opinion_on, row_signs
 from revgrad.shallow.inputs import Array
 
 #: Weights of the signs, and the constant: printed by fit.py.
 WEIGHTS: dict[str, float] = {
-    "confidence": 0.199,
-    "invariance": -0.393,
-    "alike when changed": 0.448,
-    "stable": 0.435,
-    "target neighbours": 1.469,
-    "source neighbours": 1.250,
-    "class share": -0.964,
-    "source accuracy": 1.202,
-    "source invariance": -1.164,
-    "mean invariance": 0.918,
+    "agrees": 1.192,
+    "likelihood": 0.914,
+    "look-alikes": 1.476,
+    "class share": -0.678,
+    "agreement": 4.071,
+    "certainty": -7.570,
 }
-CONSTANT = -2.971
+CONSTANT = 4.006
 #: How far the estimate was off on judged pairs, on average; the interval makes room for it.
-BIAS = 0.13
+BIAS = 0.05
+#: The same of the estimators that need no second opinion.
+PLAIN_BIAS = 0.16
+
+
+def accuracy_of(evidence: Evidence) -> AccuracyEstimate | None:
+    """The best estimate that the evidence allows; None without labelled source rows."""
+    return estimated_accuracy(evidence) if suffices(evidence) else plain_estimate(evidence)
+
+
+def plain_estimate(evidence: Evidence) -> AccuracyEstimate | None:
+    """By the published estimators, from logits alone; None without labelled source rows."""
+    found = available_estimates(evidence)
+    return combined_estimate(found, bias=PLAIN_BIAS) if found else None
 
 
 def correctness(evidence: Evidence) -> Array:
@@ -51,10 +60,11 @@ def estimated_accuracy(evidence: Evidence) -> AccuracyEstimate:
         min(high + BIAS, 1.0),
         LEVEL,
         f"the draw of the target rows, and {BIAS:g} of bias, as on the study's judged pairs",
-        "a shift unlike those of the study: then signs may mean something else",
+        "a shift unlike those of the study, or a task that the second opinion knows nothing of: "
+        "then signs may mean something else",
     )
 
 
 def suffices(evidence: Evidence) -> bool:
-    """Whether there is what the signs need: images, features and labelled held-out source rows."""
-    return evidence.has(*NEEDS)
+    """Whether there is a second opinion on the target rows that is worth hearing."""
+    return evidence.has(*NEEDS) and opinion_on(evidence).heard

@@ -18,8 +18,10 @@ class Evidence:
     target_, source_features (n, d), (m, d): of the same rows, where the domain classifier is
                              attached
     …_domain_logits          (n,), (m,) or (·, 2): of the run's own domain classifier
-    …_changed_logits         (n, classes), (m, classes): of the same rows, each changed a little, in
-                             a way that leaves its class alone (`Jitter`)
+    target_changed_logits    (n, classes): of the target rows, each changed a little, in a way that
+                             leaves its class alone (`Jitter`)
+    …_inputs                 the rows themselves: (·, height, width, 3) uint8 pictures, small ones
+                             do, or (·, d) numbers
     source_only_logits       (n, classes): of the source-only network, on the target rows
     checkpoint_logits        of the checkpoints before this model, oldest first, on the target rows
     seed_logits              of the same training with other seeds, on the target rows
@@ -35,7 +37,8 @@ class Evidence:
     target_domain_logits: Array | None = None
     source_domain_logits: Array | None = None
     target_changed_logits: Array | None = None
-    source_changed_logits: Array | None = None
+    source_inputs: Array | None = None
+    target_inputs: Array | None = None
     source_only_logits: Array | None = None
     checkpoint_logits: tuple[Array, ...] = ()
     seed_logits: tuple[Array, ...] = ()
@@ -50,6 +53,7 @@ class Evidence:
             ("source_logits", "source_labels"),
             ("target_features", "source_features"),
             ("target_domain_logits", "source_domain_logits"),
+            ("target_inputs", "source_inputs"),
         ):
             if (getattr(self, one) is None) != (getattr(self, other) is None):
                 raise InputError(f"{one} and {other} come together or not at all")
@@ -69,10 +73,15 @@ class Evidence:
             self._same_rows("target_features", len(target))
             if self.source_logits is not None:
                 self._same_rows("source_features", len(self.source_logits))
+        for name, like in (("target_inputs", target), ("source_inputs", self.source_logits)):
+            rows = getattr(self, name)
+            if rows is not None and like is not None and len(rows) != len(like):
+                raise InputError(
+                    f"{name} must be of the same {len(like)} rows as the logits; {len(rows)} came"
+                )
         for name, like in (
             ("source_only_logits", target),
             ("target_changed_logits", target),
-            ("source_changed_logits", self.source_logits),
         ):
             if getattr(self, name) is not None:
                 keep(name, logits_of(getattr(self, name), name.replace("_", " "), like))

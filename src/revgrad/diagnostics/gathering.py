@@ -32,8 +32,8 @@ def gather(
     domain_logits: bool = True,
 ) -> Evidence:
     """Logits, features at the attached layer and domain logits of every row, and logits of each
-    image changed a little; labels of the target are never read. Without held-out source rows, the
-    target's logits alone.
+    target image changed a little; labels of the target are never read. Without held-out source
+    rows, the target's logits alone.
 
     domain_logits   whether the domain classifier was trained, so that what it says means something
 
@@ -43,8 +43,9 @@ def gather(
     """
     with evaluating(adapter):
         of_target = _pass(adapter, target.without_labels(), domain_logits)
+        changed = _changed(adapter, target.without_labels()) if target.is_images else None
         if held_out is None or held_out.labels is None:
-            return Evidence(target_logits=of_target.logits, target_changed_logits=of_target.changed)
+            return Evidence(target_logits=of_target.logits, target_changed_logits=changed)
         with _own_statistics(adapter):
             of_source = _pass(adapter, held_out.without_labels(), domain_logits)
     return Evidence(
@@ -55,8 +56,7 @@ def gather(
         source_features=of_source.features,
         target_domain_logits=of_target.domain,
         source_domain_logits=of_source.domain,
-        target_changed_logits=of_target.changed,
-        source_changed_logits=of_source.changed,
+        target_changed_logits=changed,
     )
 
 
@@ -65,12 +65,11 @@ class NotFiniteError(InputError):
 
 
 class _Said(NamedTuple):
-    """Of a domain's rows: (n, classes), (n, features), (n,) or (n, domains), (n, classes)."""
+    """Of a domain's rows: (n, classes), (n, features), (n,) or (n, domains)."""
 
     logits: np.ndarray
     features: np.ndarray
     domain: np.ndarray | None
-    changed: np.ndarray | None
 
 
 @torch.no_grad()
@@ -91,7 +90,6 @@ def _pass(adapter: DomainAdapter, domain: Domain, domain_logits: bool) -> _Said:
         np.concatenate(labels),
         np.concatenate(features),
         np.concatenate(domains) if domains else None,
-        _changed(adapter, domain) if domain.is_images else None,
     )
 
 

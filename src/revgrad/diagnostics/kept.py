@@ -19,11 +19,11 @@ from torch import Tensor
 
 from revgrad.diagnostics.evidence import Evidence
 from revgrad.diagnostics.gathering import NotFiniteError, gather
-from revgrad.diagnostics.scores import RECOMMENDED
+from revgrad.diagnostics.scores import RECOMMENDED, SCORES
 from revgrad.diagnostics.scores import score as score_of
 from revgrad.diagnostics.thumbnails import thumbnails
 from revgrad.domains.domain import Domain
-from revgrad.errors import InputError, RunError
+from revgrad.errors import InputError, RunError, unknown
 from revgrad.files import write_atomically
 from revgrad.training.events import EvaluationRecord, Events, Outcome, TrainingRecord
 from revgrad.training.runs import BASELINE
@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 FOLDER = "evidence"
 #: Rows of each domain that are kept at most, unless said.
 ROWS = 2000
+#: Inputs that are vectors are kept up to this width.
+WIDTH = 4096
 #: What a snapshot of every evaluation holds; start and end hold everything.
-SMALL = ("target_logits", "source_logits", "target_changed_logits", "source_changed_logits")
+SMALL = ("target_logits", "source_logits", "target_changed_logits")
 FIELDS = (
     *SMALL,
     "target_features",
@@ -54,7 +56,8 @@ class KeptEvidence:
     end             of the weights that were handed back: everything; with `source_only_logits`
                     where the run has a baseline, and `checkpoint_logits` of the evaluations before
     by_step         at each evaluation, logits only, oldest first
-    …_images        (rows, height, width, 3) uint8, small; None for inputs that are no images
+    …_inputs        (rows, height, width, 3) uint8 pictures, small, or (rows, d) numbers; None for
+                    inputs that are neither
     …_rows          (rows,) their places in the held-out source and in the target
     """
 
@@ -63,8 +66,18 @@ class KeptEvidence:
     start: Evidence | None = None
     end: Evidence | None = None
     by_step: dict[int, Evidence] = field(default_factory=dict)
-    source_images: np.ndarray | None = None
-    target_images: np.ndarray | None = None
+    source_inputs: np.ndarray | None = None
+    target_inputs: np.ndarray | None = None
+
+    @property
+    def source_images(self) -> np.ndarray | None:
+        """The source's pictures, where it is of images."""
+        return _pictures(self.source_inputs)
+
+    @property
+    def target_images(self) -> np.ndarray | None:
+        """The target's pictures, where it is of images."""
+        return _pictures(self.target_inputs)
 
     @property
     def last(self) -> Evidence | None:
@@ -101,9 +114,22 @@ class EvidenceKeeper(Events):
             _places(target, rows),
         )
         self.score = score
+        self._source_inputs = None if self.held_out is None else _inputs_of(self.held_out)
+        self._target_inputs = _inputs_of(self.target)
         self.latest: Evidence | None = None
         self._step = -1
         self._judged = False  # whether a domain classifier is trained
+
+    def require_score(self) -> None:
+        """Refuse a score that these rows can't give, before anything is trained."""
+        if self.score not in SCORES:
+            raise unknown("score", self.score, SCORES)
+        needs = SCORES[self.score].needs
+        if self.held_out is None and any(name.startswith("source_") for name in needs):
+            raise InputError(
+                f"the score '{self.score}' needs held-out source rows of two classes or more; "
+                "held_out=0.1 would do, or score='nuclear-norm'"
+            )
 
     def __repr__(self) -> str:
         return f"score {self.score} of {len(self.target)} target rows"
@@ -153,7 +179,10 @@ class EvidenceKeeper(Events):
             self.latest = self._gathered(trainer)
 
     def _gathered(self, trainer: Trainer) -> Evidence:
-        return gather(trainer.adapter, self.held_out, self.target, domain_logits=self._judged)
+        found = gather(trainer.adapter, self.held_out, self.target, domain_logits=self._judged)
+        if self._source_inputs is None or self._target_inputs is None:
+            return found
+        return replace(found, source_inputs=self._source_inputs, target_inputs=self._target_inputs)
 
     def _keep(self, path: Path, names: tuple[str, ...]) -> None:
         if self.latest is None:
@@ -178,10 +207,10 @@ class EvidenceKeeper(Events):
             "source_rows": torch.from_numpy(self._rows[0]),
             "target_rows": torch.from_numpy(self._rows[1]),
         }
-        for name, domain in (("source_images", self.held_out), ("target_images", self.target)):
-            pictures = None if domain is None else thumbnails(domain)
-            if pictures is not None:
-                found[name] = pictures
+        if self._source_inputs is not None:
+            found["source_inputs"] = torch.from_numpy(self._source_inputs)
+        if self._target_inputs is not None:
+            found["target_inputs"] = torch.from_numpy(self._target_inputs)
         if self.held_out is not None and self.held_out.labels is not None:
             found["source_labels"] = torch.from_numpy(np.asarray(self.held_out.labels))
         return found
@@ -196,20 +225,22 @@ def read_kept(folder: Path | str, *, baseline: Path | str | None = None) -> Kept
     described = _read(run / FOLDER / "rows.safetensors")
     if described is None:
         return None
-    labels = described.get("source_labels")
+    for name in ("source_images", "target_images"):  # as earlier versions called pictures
+        if name in described:
+            described[name.replace("images", "inputs")] = described.pop(name)
     by_step = {
         _step_of(path): evidence
         for path in sorted((run / FOLDER).glob("step-*.safetensors"))
-        if (evidence := _evidence(path, labels)) is not None
+        if (evidence := _evidence(path, described)) is not None
     }
     kept = KeptEvidence(
         described["source_rows"],
         described["target_rows"],
-        _evidence(run / FOLDER / "start.safetensors", labels),
-        _evidence(run / FOLDER / "end.safetensors", labels),
+        _evidence(run / FOLDER / "start.safetensors", described),
+        _evidence(run / FOLDER / "end.safetensors", described),
         by_step,
-        described.get("source_images"),
-        described.get("target_images"),
+        described.get("source_inputs"),
+        described.get("target_inputs"),
     )
     return _completed(kept, run / BASELINE if baseline is None else Path(baseline))
 
@@ -233,12 +264,14 @@ def _completed(kept: KeptEvidence, baseline: Path) -> KeptEvidence:
     return replace(kept, end=end)
 
 
-def _evidence(path: Path, labels: np.ndarray | None) -> Evidence | None:
+def _evidence(path: Path, described: Mapping[str, np.ndarray]) -> Evidence | None:
     tensors = _read(path)
     if tensors is None or "target_logits" not in tensors:
         return None
-    if "source_logits" in tensors and labels is not None:
-        tensors["source_labels"] = labels
+    if "source_logits" in tensors and "source_labels" in described:
+        tensors["source_labels"] = described["source_labels"]
+        if "source_inputs" in described and "target_inputs" in described:
+            tensors |= {name: described[name] for name in ("source_inputs", "target_inputs")}
     return Evidence(**tensors)  # type: ignore[arg-type]  # names were checked when read
 
 
@@ -253,13 +286,38 @@ def _read(path: Path) -> dict[str, np.ndarray] | None:
     except OSError as error:
         raise RunError(f"{path} can't be read: {error.strerror}") from error
     try:
-        found: Mapping[str, np.ndarray] = load(data)
+        found: dict[str, np.ndarray] = dict(load(data))
     except SafetensorError as error:
         raise RunError(f"{path} is not a safetensors file: {error}") from error
     known = {"source_rows", "target_rows", "source_labels", "source_images", "target_images"}
+    known |= {"source_inputs", "target_inputs"}
+    found.pop("source_changed_logits", None)  # kept by an earlier version
     if stranger := next((name for name in found if name not in known and name not in FIELDS), None):
         raise RunError(f"{path} is not a run's evidence: it holds '{stranger}'")
-    return dict(found)
+    return found
+
+
+def _inputs_of(domain: Domain) -> np.ndarray | None:
+    """The rows as evidence keeps them; None where they are neither images nor short vectors."""
+    pictures = thumbnails(domain)
+    if pictures is not None:
+        found: np.ndarray = pictures.numpy()
+        return found
+    shape = domain.shape
+    if not isinstance(shape, tuple) or len(shape) != 1 or not isinstance(shape[0], int):
+        return None
+    if shape[0] > WIDTH:
+        return None
+    inputs = domain.batch(np.arange(len(domain)), augment=False).inputs
+    assert isinstance(inputs, Tensor)  # one tensor a row, as its shape says
+    if not (inputs.is_floating_point() and bool(torch.isfinite(inputs).all())):
+        return None
+    found = inputs.float().cpu().numpy()
+    return found
+
+
+def _pictures(inputs: np.ndarray | None) -> np.ndarray | None:
+    return inputs if inputs is not None and inputs.ndim == 4 else None
 
 
 def _tells(held_out: Domain) -> bool:

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from revgrad.diagnostics.agreement import agreement, seed_agreement, stability
 from revgrad.diagnostics.class_balance import class_balance
+from revgrad.diagnostics.correctness import accuracy_of
 from revgrad.diagnostics.domain_separation import (
     DomainSeparation,
     adaptation_bound,
@@ -28,6 +29,7 @@ from revgrad.diagnostics.importance import (
 from revgrad.diagnostics.invariance import effective_invariance
 from revgrad.diagnostics.neighbourhood import soft_neighbourhood_density
 from revgrad.diagnostics.nuclear_norm import prediction_nuclear_norm
+from revgrad.diagnostics.row_signs import NEEDS, opinion_on
 from revgrad.diagnostics.source_error import source_error, source_losses
 from revgrad.errors import InputError, unknown
 from revgrad.shallow.inputs import Array
@@ -76,6 +78,14 @@ def _bounded(evidence: Evidence, separation: DomainSeparation) -> float:
     return -adaptation_bound(source_error(*_source(evidence)), separation).value
 
 
+def _agreement(evidence: Evidence) -> float:
+    return agreement(evidence.target_logits, opinion_on(evidence).probabilities)
+
+
+def _estimate(evidence: Evidence) -> float:
+    return _given(accuracy_of(evidence)).value
+
+
 def _ratios(evidence: Evidence) -> Array:
     return density_ratios(_given(evidence.source_features), _given(evidence.target_features))
 
@@ -86,6 +96,18 @@ _FEATURES = ("source_features", "target_features")
 
 #: Every score by name.
 SCORES: dict[str, Score] = {
+    "estimated-accuracy": Score(
+        _estimate,
+        (*_TARGET, *_LABELLED),
+        "many target rows are probably right: most of all, a second opinion agrees",
+        "ours, see docs/selection.md",
+    ),
+    "second-opinion": Score(
+        _agreement,
+        (*_TARGET, *NEEDS),
+        "target rows are predicted as by a classifier that shares nothing with the network",
+        "ours; the idea of independent views is Blum and Mitchell's, 1998",
+    ),
     "source-error": Score(
         lambda e: -source_error(*_source(e)),
         _LABELLED,
@@ -178,6 +200,5 @@ SCORES: dict[str, Score] = {
     ),
 }
 
-#: The score that choices are made by where none is named: the best of the study's tuned pairs by
-#: rank (docs/selection.md).
-RECOMMENDED = "nuclear-norm"
+#: The score that choices are made by where none is named: the study's winner (docs/selection.md).
+RECOMMENDED = "estimated-accuracy"

@@ -4,7 +4,7 @@ labels.
     print(verdict("runs/mine").sentence)
 
 "Adapted" is two points or more above the source-only network of the same budget, "harmed" two or
-more below.
+more below. Where the estimated gain is nearly two points, it can't be told.
 """
 
 from __future__ import annotations
@@ -14,8 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from revgrad.diagnostics.correctness import correctness, estimated_accuracy, suffices
-from revgrad.diagnostics.estimating import AccuracyEstimate, available_estimates, combined_estimate
+from revgrad.diagnostics.correctness import (
+    correctness,
+    estimated_accuracy,
+    plain_estimate,
+    suffices,
+)
+from revgrad.diagnostics.estimating import AccuracyEstimate
 from revgrad.diagnostics.evidence import Evidence
 from revgrad.diagnostics.kept import KeptEvidence, read_kept
 from revgrad.diagnostics.scores import SCORES, available_scores, score
@@ -24,14 +29,17 @@ from revgrad.errors import RunError
 from revgrad.training.runs import BASELINE, Run
 
 Outcome = Literal["adapted", "no gain", "harmed", "can't tell"]
-#: Estimated points above or below the baseline that count.
+#: Points above or below the baseline that count.
 MARGIN = 0.02
+#: The estimated gain that stands for them: estimates are cautious, as each row's is.
+CUT = 0.014
+#: This near to it nothing can be told; nearer, where few rows are predicted otherwise at all.
+DOUBT, DOUBT_OF_DIFFERING = 0.006, 0.1
 #: Symptoms of a network that is of no use, whatever an estimate says.
 RUINOUS = frozenset({"features collapsed", "predictions collapsed"})
-#: Room for the bias of the estimators that need no features: their mean error on judged pairs.
-PLAIN_BIAS = 0.16
 #: Scores that a reason is made of, and what they say.
 SHOWN = {
+    "second-opinion": "target rows for which an independent second opinion agrees",
     "effective-invariance": "changed target images keep their class, by confidence",
     "source-error": "held-out source accuracy",
 }
@@ -102,16 +110,13 @@ def judge(
     """The verdict on a model's evidence beside that of what it is compared with."""
     found = comparison(after, before)
     names = {symptom.name for symptom in symptoms}
-    gain = found.gain
     outcome: Outcome
     if failure is not None or names & RUINOUS:
         outcome = "harmed"
-    elif gain is None:
+    elif found.gain is None:
         outcome = "can't tell"
-    elif gain >= MARGIN:
-        outcome = "adapted"
     else:
-        outcome = "harmed" if gain <= -MARGIN else "no gain"
+        outcome = told(found.gain, found.differing)
     return Verdict(
         outcome,
         _sentence(outcome, found, compared_with, failure),
@@ -124,17 +129,29 @@ def judge(
     )
 
 
+def told(gain: float, differing: float) -> Outcome:
+    """What an estimated gain comes to, where this share of the rows is predicted otherwise."""
+    doubt = min(DOUBT, DOUBT_OF_DIFFERING * differing)
+    if abs(gain) < CUT - doubt:
+        return "no gain"
+    if abs(gain) < CUT + doubt:
+        return "can't tell"
+    return "adapted" if gain > 0 else "harmed"
+
+
 @dataclass(frozen=True)
 class Comparison:
     """Estimates of two models by the same method; None where there is too little to go by.
 
-    gain   how much more of the target is predicted right, estimated on the rows that the two
-           predict otherwise: on all others they are right or wrong together
+    gain        how much more of the target is predicted right, estimated on the rows that the two
+                predict otherwise: on all others they are right or wrong together
+    differing   the share of those rows
     """
 
     after: AccuracyEstimate | None
     before: AccuracyEstimate | None
     gain: float | None
+    differing: float = 0.0
 
 
 def comparison(after: Evidence | None, before: Evidence | None) -> Comparison:
@@ -145,19 +162,16 @@ def comparison(after: Evidence | None, before: Evidence | None) -> Comparison:
     def estimate(evidence: Evidence | None) -> AccuracyEstimate | None:
         if evidence is None:
             return None
-        if by_signs:
-            return estimated_accuracy(evidence)
-        found = available_estimates(evidence)
-        return combined_estimate(found, bias=PLAIN_BIAS) if found else None
+        return estimated_accuracy(evidence) if by_signs else plain_estimate(evidence)
 
     values = estimate(after), estimate(before)
     if after is None or before is None or values[0] is None or values[1] is None:
         return Comparison(*values, None)
-    if not by_signs:
-        return Comparison(*values, values[0].value - values[1].value)
     differ = after.target_logits.argmax(axis=1) != before.target_logits.argmax(axis=1)
-    gain = float(((correctness(after) - correctness(before)) * differ).mean())
-    return Comparison(*values, gain)
+    gain = values[0].value - values[1].value
+    if by_signs:
+        gain = float(((correctness(after) - correctness(before)) * differ).mean())
+    return Comparison(*values, gain, float(differ.mean()))
 
 
 def _sentence(outcome: Outcome, found: Comparison, compared_with: str, failure: str | None) -> str:
@@ -171,15 +185,15 @@ def _sentence(outcome: Outcome, found: Comparison, compared_with: str, failure: 
     if found.gain is None:
         return f"{shown} is predicted right, but there is nothing to compare it with."
     points = abs(100 * found.gain)
-    told = {
+    words = {
         "adapted": f"{points:.0f} points more than by {compared_with}",
         "harmed": f"{points:.0f} points fewer than by {compared_with}"
         if found.gain < 0
         else f"but the network has collapsed; it is compared with {compared_with}",
         "no gain": f"about as much as by {compared_with}",
-        "can't tell": f"compared with {compared_with}",
+        "can't tell": f"{100 * found.gain:+.1f} points from {compared_with}: too near to tell",
     }
-    return f"{shown} is predicted right, {told[outcome]}."
+    return f"{shown} is predicted right, {words[outcome]}."
 
 
 def _points(estimate: AccuracyEstimate) -> str:
