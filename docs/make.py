@@ -192,11 +192,12 @@ Made by `make docs` from the records of {len(found)} trainings on {pairs} pairs 
 seed vary as a user would meet them, λ = 100 among them; the steps are few (150 or 400) and the
 networks small. Scores and estimates see 1,000 target rows without labels; the truth is their
 accuracy. Spearman is the rank correlation with it within a pair, averaged over pairs; regret the
-points that the chosen run is below the best one. The numbers of the estimate "signs" were fitted
-on tuned pairs alone. Its form (which signs, the gain on differing rows only, pairs with swapped
-shares left out of the fit) was settled while results on judged pairs were in view too, so theirs
-may flatter it a little. Without the pairs of swapped shares and mnist->svhn, about 82 % of verdicts
-are right on judged pairs and 81 % on tuned ones.
+points that the chosen run is below the best one. "Adapted" and "harmed" are two points from the
+source-only network of the same budget; "can't tell" counts as right up to a tenth of the cases.
+
+The numbers of `estimated-accuracy` (the estimate "signs") were fitted on the tuned pairs; what it
+rests on, its form and its margins were settled by leaving one of these out at a time. The judged
+pairs were added afterwards and scored once.
 
     python benchmarks/selection/train.py RUNS && python benchmarks/selection/score.py RUNS
 

@@ -66,6 +66,17 @@ def test_cannot_tell_is_right_up_to_a_tenth() -> None:
     assert counts == {("adapted", "adapted"): 7, ("adapted", "can't tell"): 3}
 
 
+def test_a_pair_in_a_line() -> None:
+    runs = [
+        record(0.9, verdict="adapted", estimates={"signs": 0.8}),
+        record(0.3, verdict="adapted", estimates={"signs": 0.6}),
+        record(0.4, verdict="can't tell", estimates={}),
+        record(0.5, estimates={"signs": 0.5}),
+        record(0.7, estimates={"signs": 0.7}),
+    ]
+    assert study.by_pair(runs) == "0.90, 0.60 | 1 of 3 | 1 | 10.0"
+
+
 def test_the_records_are_of_the_study() -> None:
     """120 runs or more over five pairs or more; tuned and judged pairs are different ones."""
     found = study.read(study.RECORDS)

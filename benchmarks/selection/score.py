@@ -1,6 +1,6 @@
 """From the study's runs to records: scores, estimates and the truth of each, one json a line.
 
-python benchmarks/selection/score.py RUNS [RECORDS]
+python benchmarks/selection/score.py RUNS [RECORDS] [--pair NAME …]
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 from pairs import PAIRS, TUNED
 from skada_scores import skada_scores
+from study import pairs_of, read
 from train import TRUTH, folder_of
 from trials import Trial, trials
 
@@ -72,15 +73,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", type=Path)
     parser.add_argument("records", type=Path, nargs="?", default=RECORDS)
+    parser.add_argument("--pair", action="append", default=[], help="only this; others stay")
     parser.add_argument("--processes", type=int, default=1)
     arguments = parser.parse_args()
-    found = []
+    names = arguments.pair or list(PAIRS)
+    old = read(arguments.records) if arguments.pair and arguments.records.exists() else []
+    by_pair = pairs_of(old)
     with ProcessPoolExecutor(arguments.processes) as pool:
         for pair, some in zip(
-            PAIRS, pool.map(of_pair, PAIRS, [arguments.runs] * len(PAIRS)), strict=True
+            names, pool.map(of_pair, names, [arguments.runs] * len(names)), strict=True
         ):
             print(f"{pair}: {len(some)} runs", flush=True)
-            found += some
+            by_pair[pair] = some
+    found = [one for pair in PAIRS for one in by_pair.get(pair, [])]
     arguments.records.parent.mkdir(parents=True, exist_ok=True)
     lines = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in found)
     write_atomically(arguments.records, lines.encode())

@@ -121,6 +121,18 @@ def estimate_errors(records: Sequence[Record], name: str) -> list[float]:
     ]
 
 
+def by_pair(runs: Sequence[Record]) -> str:
+    """A pair's line: its best accuracy and its baselines', its verdicts, its estimates' error."""
+    below = [run["target_accuracy"] for run in runs if run["verdict"] is None]
+    best = max(run["target_accuracy"] for run in runs)
+    said = [(truth(run), run["verdict"]) for run in runs if run["verdict"] is not None]
+    right = sum(true == told for true, told in said)
+    unsure = sum(told == "can't tell" for _, told in said)
+    errors = estimate_errors(runs, "signs")
+    off = f"{100 * np.mean(errors):.1f}" if errors else "–"
+    return f"{best:.2f}, {np.mean(below):.2f} | {right} of {len(said)} | {unsure} | {off}"
+
+
 def tables(records: Sequence[Record]) -> str:
     """Markdown: scorers on the judged pairs, then on all; verdicts; estimates."""
     lines = []
@@ -142,6 +154,9 @@ def tables(records: Sequence[Record]) -> str:
         for true in OUTCOMES:
             row = " | ".join(str(counts.get((true, s), 0)) for s in said)
             lines.append(f"| {true} | {row} |")
+        lines += ["", "| pair | truth: best, baselines | verdicts right | can't tell | off by |"]
+        lines += ["| --- | --- | --- | --- | --- |"]
+        lines += [f"| {pair} | {by_pair(runs)} |" for pair, runs in pairs.items()]
         lines += ["", "| estimate of the accuracy | wrong by, on average | at most |"]
         lines += ["| --- | --- | --- |"]
         for name in dict.fromkeys(name for record in some for name in record["estimates"]):
