@@ -54,7 +54,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     other = make_run(folder / "other", Made(factor=3.0, reached=20))
     names = Made(classes=(HOSTILE, "b" * 90, "ä"), source=HOSTILE, target=HOSTILE, command=HOSTILE)
     hostile = make_run(folder / "a <b>bold</b> run", names, baseline=True)
-    pages = {"whole": [whole], "several": [whole, other, hostile], "hostile": [hostile]}
+    third = make_run(folder / "third", Made(seed=4, gain=0.5))
+    pages = {
+        "whole": [whole],
+        "several": [whole, other, hostile, third],
+        "hostile": [hostile],
+    }
     for name, runs in pages.items():
         page = make_page([read_findings(run) for run in runs], place=flat)
         (folder / f"{name}.html").write_bytes(render(page))
@@ -158,9 +163,9 @@ def test_all_the_pictures_of_a_run_are_there(visit: Any, files: dict[str, Path])
     assert max(sizes) > 60
 
 
-def point_at(opened: Opened, panel: int, point: int) -> None:
+def point_at(opened: Opened, panel: int, point: int, group: int = 0) -> None:
     """Move the pointer onto a point of a cloud."""
-    one = opened.data["cloud"]["panels"][panel]
+    one = opened.data["clouds"][group]["panels"][panel]
     opened.page.locator(f"#{one['id']}").scroll_into_view_if_needed()
     x, y = opened.run(
         f"(m => [m.a * {one['x'][point]} + m.e, m.d * {one['y'][point]} + m.f])"
@@ -189,7 +194,7 @@ def shown_colour(opened: Opened, selector: str) -> np.ndarray:
 @pytest.mark.parametrize("domain", [0, 1])
 def test_pointing_at_a_row_shows_its_image(visit: Any, files: dict[str, Path], domain: int) -> None:
     opened = visit(files["whole"])
-    cloud = opened.data["cloud"]
+    cloud = opened.data["clouds"][0]
     count = len(cloud["rows"])
     points = range(SOURCE_ROWS, count) if domain else range(SOURCE_ROWS)
     point = lonely(cloud["panels"][1], points)
@@ -209,6 +214,56 @@ def test_pointing_at_a_row_shows_its_image(visit: Any, files: dict[str, Path], d
     opened.page.mouse.move(2, 2)
     assert opened.tip() == ""
     assert opened.complaints == []
+
+
+@pytest.mark.parametrize("domain", [0, 1])
+def test_pointing_at_a_row_shows_it_in_every_run_that_kept_it(
+    visit: Any, files: dict[str, Path], domain: int
+) -> None:
+    opened = visit(files["several"])
+    linked, alone = opened.data["clouds"]
+    assert [panel["name"] for panel in linked["panels"]] == ["whole", "third"]
+    count = len(linked["rows"])
+    points = range(SOURCE_ROWS, count) if domain else range(SOURCE_ROWS)
+    said = [panel["said"] for panel in linked["panels"]]
+    point = lonely(linked["panels"][1], points)
+    point_at(opened, 1, point)
+    row = point - SOURCE_ROWS if domain else point
+    assert np.abs(shown_colour(opened, "#tip .shown") - colour(row, domain)).max() < 8
+    first, third = (linked["classes"][one[point]] for one in said)
+    words = opened.tip()
+    assert f"predicted {third}, {100 * linked['panels'][1]['sure'][point]:.1f}% sure" in words
+    assert words.endswith(f"whole {first}")
+    ringed = opened.run("[...document.querySelectorAll('.cloud:has(.ring.on)')].map(o => o.id)")
+    assert ringed == ["cloud-0", "cloud-3"]
+    point_at(opened, 0, 0, group=1)
+    assert "row" in opened.tip()
+    assert HOSTILE in linked["classes"] or HOSTILE in alone["classes"]
+    ringed = opened.run("[...document.querySelectorAll('.cloud:has(.ring.on)')].map(o => o.id)")
+    assert ringed == ["cloud-2"]
+    opened.page.mouse.move(2, 2)
+    assert opened.tip() == ""
+    assert opened.complaints == []
+    assert outside(opened) == []
+
+
+@pytest.mark.parametrize(("size", "columns"), [(WIDE, 3), (NARROW, 1)])
+def test_clouds_of_several_runs_are_side_by_side(
+    visit: Any, files: dict[str, Path], size: tuple[int, int], columns: int
+) -> None:
+    opened = visit(files["several"], size)
+    found = opened.run("[...document.querySelectorAll('svg.cloud')].map(one => one.id)")
+    assert found == ["cloud-0", "cloud-2", "cloud-3"]
+    boxes = [opened.page.locator(f"#{one}").bounding_box() for one in found]
+    assert len({round(box["x"]) for box in boxes}) == columns
+    assert all(box["width"] > 250 for box in boxes)
+    drawn = opened.run(
+        "[...document.querySelectorAll('svg.cloud path')]"
+        ".map(one => one.getAttribute('d').split('M').length - 1).reduce((a, b) => a + b)"
+    )
+    assert drawn == 3 * (SOURCE_ROWS + 48)
+    lines = opened.page.locator(".no-clouds li").all_inner_texts()
+    assert [line.split(".")[0] for line in lines] == ["other has no cloud"]
 
 
 def test_pointing_at_a_curve_says_its_values(visit: Any, files: dict[str, Path]) -> None:
@@ -256,8 +311,8 @@ def test_one_class_can_be_looked_at(visit: Any, files: dict[str, Path]) -> None:
 def test_hostile_names_do_nothing(visit: Any, files: dict[str, Path]) -> None:
     for name in ("hostile", "several"):
         opened = visit(files[name])
+        point_at(opened, 0, 0, len(opened.data["clouds"]) - 1)
         if name == "hostile":
-            point_at(opened, 0, 0)
             for place in (".bar-row", ".tiles .frame", "#confusion rect.right"):
                 opened.page.locator(place).first.hover()
         assert opened.run("window.hacked === undefined")
@@ -283,11 +338,12 @@ def test_several_runs_can_be_sorted(visit: Any, files: dict[str, Path]) -> None:
     assert 0 < faint < every
 
 
-def test_on_paper_it_is_light_and_whole(visit: Any, files: dict[str, Path]) -> None:
-    opened = visit(files["whole"], scheme="dark")
+@pytest.mark.parametrize("name", ["whole", "several"])
+def test_on_paper_it_is_light_and_whole(visit: Any, files: dict[str, Path], name: str) -> None:
+    opened = visit(files[name], scheme="dark")
     opened.page.emulate_media(media="print")
     assert brightness(opened.run("getComputedStyle(document.body).backgroundColor")) > 0.95
-    assert not opened.page.locator("#only").is_visible()
+    assert not opened.page.locator(".screen").first.is_visible()
     pdf = opened.page.pdf(format="A4")
     assert pdf.startswith(b"%PDF")
     assert opened.run("[...document.querySelectorAll('details')].every(one => one.open)")

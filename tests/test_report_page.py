@@ -37,11 +37,14 @@ from revgrad.reports.curves import Chart, Series, draw_chart
 from revgrad.reports.findings import read_findings
 from revgrad.reports.measures import measures_of
 from revgrad.reports.page import make_page, render, write_report
+from revgrad.reports.page_clouds import MARGIN, SIDE, _spots
+from revgrad.reports.page_clouds_of_runs import clouds_of_runs
 from revgrad.reports.page_curves import charts_of_run, charts_of_runs
 from revgrad.reports.page_of_run import RunPage
 from revgrad.reports.page_settings import differing, names_of
 from revgrad.reports.predictions import least_sure, most_sure, predictions
 from revgrad.reports.serving import server_of
+from revgrad.reports.shared_tiles import SharedTiles
 from revgrad.reports.sprites import BYTES, make_sheet
 from revgrad.reports.svg import element, ticks
 from revgrad.reports.watching import RememberedClouds, WatchedRun
@@ -417,7 +420,7 @@ def test_the_baseline_is_grey_and_on_the_same_rows(tmp_path: Path) -> None:
 def test_what_hover_says_of_a_point_is_its_row(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     data = data_of(page_of(run))
-    kept, cloud = read_kept(run), data["cloud"]
+    kept, cloud = read_kept(run), data["clouds"][0]
     assert kept is not None
     assert kept.end is not None
     assert cloud["sources"] == SOURCE_ROWS
@@ -432,8 +435,8 @@ def test_what_hover_says_of_a_point_is_its_row(tmp_path: Path) -> None:
 def test_fewer_points_are_asked_for(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     page = make_page([read_findings(run)], points=10, place=flat)
-    assert page.data["cloud"]["sources"] == 10
-    assert len(page.data["cloud"]["panels"][0]["x"]) == 20
+    assert page.data["clouds"][0]["sources"] == 10
+    assert len(page.data["clouds"][0]["panels"][0]["x"]) == 20
 
 
 # clouds
@@ -457,6 +460,18 @@ def test_neighbours_stay_neighbours(many: int, monkeypatch: pytest.MonkeyPatch) 
     distances = ((points[:, None] - points[None]) ** 2).sum(axis=2)
     np.fill_diagonal(distances, np.inf)
     assert ((distances.argmin(axis=1) < 60) == (np.arange(120) < 60)).mean() > 0.95
+
+
+def test_a_cloud_is_turned_to_fill_its_picture_and_not_bent() -> None:
+    points = np.random.default_rng(0).normal(size=(50, 2)) * (1, 9)
+    spots = _spots(points)
+    assert spots.min() >= MARGIN
+    assert spots.max() <= SIDE - MARGIN
+    upright = np.ptp(points, axis=0)
+    assert np.ptp(spots, axis=0).min() > 2 * upright.min() / upright.max() * (SIDE - 2 * MARGIN)
+    real, drawn = (np.linalg.norm(p[:, None] - p[None], axis=2) for p in (points, spots))
+    scale = drawn.max() / real.max()
+    assert np.abs(drawn - scale * real).max() < 3  # of rounding to whole pixels
 
 
 def test_features_that_are_all_alike_are_one_point(tmp_path: Path) -> None:
@@ -488,6 +503,86 @@ def test_several_runs_are_side_by_side(tmp_path: Path) -> None:
     assert "momentum" not in heads
     for name in read_findings(first).verdict.scores:  # type: ignore[union-attr]
         assert name in heads
+
+
+def test_clouds_of_several_runs(tmp_path: Path) -> None:
+    makes = [
+        Made(),
+        Made(seed=3),
+        Made(classes=("x", "y", "z")),
+        Made(reached=20),
+        Made(held_out=False),
+    ]
+    folders = [make_run(tmp_path / n, made) for n, made in zip("abcde", makes, strict=True)]
+    folders += [make_run(tmp_path / "f", Made(evidence=False))]
+    folders += [make_run(tmp_path / "g", Made(reached=15, failure="the loss is not finite"))]
+    page = page_of(*folders)
+    data, read = data_of(page), Read(page)
+    groups = data["clouds"]
+    assert [[panel["name"] for panel in group["panels"]] for group in groups] == [["a", "b"], ["c"]]
+    drawn = [attrs["id"] for tag, attrs in read.tags if attrs.get("class") == "cloud"]
+    assert drawn == ["cloud-0", "cloud-1", "cloud-2"]
+    for folder, panel in zip(folders, [*groups[0]["panels"], *groups[1]["panels"]], strict=False):
+        kept = read_kept(folder)
+        assert kept is not None
+        assert kept.end is not None
+        assert panel["said"][SOURCE_ROWS:] == kept.end.target_logits.argmax(axis=1).tolist()
+    for words in (
+        "d has no cloud. It has not come to its end",
+        "e has no cloud. It kept no held-out source rows",
+        "f has no cloud. It kept no evidence",
+        "g has no cloud. It failed",
+        "At most 285 rows of each domain",
+    ):
+        assert words in read.words
+    assert data_of(page_of(folders[3], folders[5]))["clouds"] == []
+    assert 'id="only"' not in page  # their classes have other names
+    assert 'id="only"' in page_of(*folders[:2])
+    # every image is there once, and under the points of its own row
+    assert groups[0]["tiles"] == groups[1]["tiles"]
+    assert sorted(set(groups[0]["tiles"])) == list(range(len(set(groups[0]["tiles"]))))
+
+
+def test_more_runs_have_fewer_points_each(tmp_path: Path) -> None:
+    run = read_findings(make_run(tmp_path / "run"))
+
+    def shown(runs: int, points: int) -> int:
+        return clouds_of_runs([run] * runs, ["x"] * runs, points, flat).points
+
+    assert [shown(runs, 600) for runs in (2, 4, 8, 40)] == [600, 500, 250, 100]
+    assert shown(4, 30) == 30
+    cut = clouds_of_runs([run, run], ["x", "y"], 10, flat)
+    assert len(cut.groups[0]["panels"][1]["x"]) == 20
+
+
+def test_rows_of_other_data_are_not_linked(tmp_path: Path) -> None:
+    """Without images the number of a row says nothing of which data it is of."""
+    makes = [Made(images=False), Made(images=False, target="elsewhere"), Made(images=False, seed=9)]
+    runs = [read_findings(make_run(tmp_path / str(i), made)) for i, made in enumerate(makes)]
+    found = clouds_of_runs(runs, ["a", "b", "c"], 10, flat)
+    linked = [[panel["name"] for panel in group["panels"]] for group in found.groups]
+    assert linked == [["a", "c"], ["b"]]
+    assert found.sheet is None
+
+
+def test_images_of_several_sizes_share_a_sheet() -> None:
+    small, large = colours(4, 0)[:, :6, :9], colours(7, 1)
+    tiles = SharedTiles()
+    assert tiles.add(small, np.array([3, 1])) == [0, 1]
+    assert tiles.add(large, np.array([0, 5])) == [2, 3]
+    assert tiles.add(small, np.array([1, 2])) == [1, 4]
+    assert tiles.add(None, np.array([0, 1])) == [-1, -1]
+    sheet = tiles.sheet()
+    assert sheet is not None
+    assert (sheet.width, sheet.height, sheet.tiles) == (12, 12, 5)
+    pixels = np.asarray(Image.open(io.BytesIO(sheet.jpeg)).convert("RGB")).astype(int)
+    expected = [small[3], small[1], large[0], large[5], small[2]]
+    for tile, image in enumerate(expected):
+        x, y = tile % sheet.columns * sheet.stride_x, tile // sheet.columns * sheet.stride_y
+        assert np.abs(pixels[y + 6, x + 6] - image[0, 0]).max() < 8
+    # proportions are kept: 9 × 6 becomes 12 × 8, with grey above and below
+    assert np.abs(pixels[0, 6] - 128).max() < 16
+    assert SharedTiles().sheet() is None
 
 
 def test_settings_that_differ() -> None:

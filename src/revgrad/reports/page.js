@@ -14,7 +14,7 @@
   const sure = (share) => share > 0.9994 ? ">99.9%" : percent(share);
   const number = (value) =>
     Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(4)));
-  const className = (index) => data.classes[index] ?? String(index);
+  const called = (classes, index) => classes[index] ?? String(index);
 
   function show(x, y, ...parts) {
     tip.replaceChildren(...parts);
@@ -109,14 +109,32 @@
     const only = document.getElementById("only");
     const kind = (point, panel) => point < all.sources ? (all.labels.length ? all.labels[point] : panel.said[point]) : panel.said[point];
     const seen = (point, panel) => !only || only.value === "" || kind(point, panel) === Number(only.value);
+    /* What other runs say of the same row; of very many, how many agree. */
+    const others = (number, point) => {
+      const own = all.panels[number].said[point];
+      const rest = all.panels.filter((panel, i) => panel.name && i !== number);
+      if (rest.length > 8) {
+        const same = rest.filter((panel) => panel.said[point] === own).length;
+        return [make("div", "of others", `${same} of ${rest.length} other runs predict the same`)];
+      }
+      const lines = rest.map((panel) => {
+        const line = make("div", "pair-line");
+        const said = make("b", panel.said[point] === own ? "same" : "", called(all.classes, panel.said[point]));
+        line.append(sample(panel.look), make("span", "", panel.name), said);
+        return line;
+      });
+      if (lines.length) lines[0].classList.add("others");
+      return lines;
+    };
     const read = (number, point, x, y) => {
       const panel = all.panels[number];
       const fromSource = point < all.sources;
       const parts = [];
       if (data.sheet && all.tiles[point] >= 0) parts.push(tile(all.tiles[point], 112));
       parts.push(make("div", "of", `${fromSource ? "source" : "target"} row ${all.rows[point]}`));
-      parts.push(make("div", "", `predicted ${className(panel.said[point])}, ${sure(panel.sure[point])} sure`));
-      if (fromSource && all.labels.length) parts.push(make("div", "", `label ${className(all.labels[point])}`));
+      parts.push(make("div", "", `predicted ${called(all.classes, panel.said[point])}, ${sure(panel.sure[point])} sure`));
+      if (fromSource && all.labels.length) parts.push(make("div", "", `label ${called(all.classes, all.labels[point])}`));
+      parts.push(...others(number, point));
       rings.forEach((ring, i) => {
         ring.setAttribute("cx", all.panels[i].x[point]);
         ring.setAttribute("cy", all.panels[i].y[point]);
@@ -170,7 +188,7 @@
       if (column < 0 || line < 0 || column >= kinds || line >= kinds) return hide();
       const total = one.counts[line].reduce((a, b) => a + b, 0), count = one.counts[line][column];
       const share = total ? ` (${percent(count / total)})` : "";
-      show(event.clientX, event.clientY, make("div", "of", `label ${className(line)}, predicted ${className(column)}`),
+      show(event.clientX, event.clientY, make("div", "of", `label ${called(data.classes, line)}, predicted ${called(data.classes, column)}`),
         make("div", "", `${count} of ${total} rows${share}`));
     };
     svg.addEventListener("pointermove", follow);
@@ -228,7 +246,7 @@
     data = JSON.parse(document.getElementById("data").textContent);
     hide();
     data.charts.forEach(chart);
-    if (data.cloud) clouds(data.cloud);
+    data.clouds.forEach(clouds);
     if (data.confusion) confusion(data.confusion);
     images();
     sorting();

@@ -46,7 +46,7 @@ def write_report(
     """Write the page of one run, or of several side by side; where it is.
 
     output   by default report.html in the run's folder; of several runs, in the current one
-    points   of each domain in a cloud, of those that the run kept
+    points   of each domain in a cloud, of those that the run kept; fewer where runs are many
     """
     if not runs:
         raise InputError("a report needs a run at least: give the folder of one")
@@ -66,7 +66,7 @@ def make_page(
     """What the page shows; `place` is what lays out clouds."""
     if len(runs) == 1:
         return page_of_run(runs[0], points, place)
-    return page_of_runs(runs)
+    return page_of_runs(runs, points, place)
 
 
 def render(

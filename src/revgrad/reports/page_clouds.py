@@ -52,9 +52,10 @@ def cloud_pair(findings: Findings, points: int = POINTS, place: Project = projec
     found = _moments(findings)
     if kept is None or not found:
         return CloudPair((), np.zeros(0, np.int64), np.zeros(0, np.int64))
-    source, target = _some(len(kept.source_rows), points), _some(len(kept.target_rows), points)
+    source = some_rows(len(kept.source_rows), points)
+    target = some_rows(len(kept.target_rows), points)
     panels = tuple(
-        _panel(key, title, says, evidence, (source, target), place)
+        cloud_panel(key, title, says, evidence, (source, target), place)
         for key, title, says, evidence in found
     )
     return CloudPair(panels, source, target)
@@ -93,9 +94,10 @@ def _same_rows(one: KeptEvidence, other: KeptEvidence) -> bool:
     )
 
 
-def _panel(
+def cloud_panel(
     key: str, title: str, says: str, evidence: Evidence, rows: tuple[Array, Array], place: Project
 ) -> CloudPanel:
+    """Of the features, and what is said of each row; `rows`: which of the source, of the target."""
     source, target = rows
     assert evidence.source_features is not None
     assert evidence.target_features is not None
@@ -119,6 +121,27 @@ def _panel(
         "sure": [round(value, 4) for value in _both(of_source, of_target, "confidence")],
     }
     return CloudPanel(title, says, picture, data)
+
+
+def cloud_data(
+    findings: Findings,
+    kept: KeptEvidence,
+    rows: tuple[Array, Array],
+    tiles: list[int],
+    panels: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """What the pointer shows of a point in any of the panels: the source's rows come first."""
+    source, target = rows
+    evidence = kept.end or kept.start
+    labels = None if evidence is None else evidence.source_labels
+    return {
+        "classes": findings.classes,
+        "sources": len(source),
+        "rows": [*kept.source_rows[source].tolist(), *kept.target_rows[target].tolist()],
+        "labels": [] if labels is None else labels[source].tolist(),
+        "tiles": tiles,
+        "panels": panels,
+    }
 
 
 def _draw(key: str, title: str, spots: Array, source: Array, target: Array) -> Markup:
@@ -154,7 +177,8 @@ def _paths(spots: Array, classes: Array, mark: Callable[[int, int], str]) -> lis
 
 
 def _spots(points: Array) -> Array:
-    """Points to whole pixels of the picture, proportions kept."""
+    """Points to whole pixels of the picture, turned to fill it, proportions kept."""
+    points = _turned(points)
     low, high = points.min(axis=0), points.max(axis=0)
     extent = float((high - low).max()) or 1.0
     scaled = (points - (low + high) / 2) / extent * (SIDE - 2 * MARGIN) + SIDE / 2
@@ -162,7 +186,15 @@ def _spots(points: Array) -> Array:
     return found
 
 
-def _some(count: int, most: int) -> Array:
+def _turned(points: Array) -> Array:
+    """By the angle that needs the smallest square: t-SNE knows no up and no left."""
+    angles = np.deg2rad(np.arange(0, 90, 3))
+    turns = np.array([[np.cos(angles), -np.sin(angles)], [np.sin(angles), np.cos(angles)]])
+    turned = [points @ turns[:, :, i] for i in range(len(angles))]
+    return min(turned, key=lambda one: float(np.ptp(one, axis=0).max()))
+
+
+def some_rows(count: int, most: int) -> Array:
     """At most so many of the rows, the same ones each time."""
     found: Array = np.sort(np.random.default_rng(0).permutation(count)[:most])
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -46,20 +45,6 @@ class PageImages:
     source: dict[int, int] = field(default_factory=dict)
     target: dict[int, int] = field(default_factory=dict)
     grids: tuple[Grid, ...] = ()
-
-    @property
-    def data(self) -> dict[str, Any] | None:
-        """What JavaScript needs to show a tile."""
-        if self.sheet is None:
-            return None
-        return {
-            "columns": self.sheet.columns,
-            "lines": self.sheet.lines,
-            "width": self.sheet.width,
-            "height": self.sheet.height,
-            "strideX": self.sheet.stride_x,
-            "strideY": self.sheet.stride_y,
-        }
 
 
 def images_of(findings: Findings, pair: CloudPair) -> PageImages:

@@ -12,7 +12,14 @@ from revgrad.reports.clouds import project
 from revgrad.reports.curves import Drawn, draw_chart
 from revgrad.reports.findings import Findings
 from revgrad.reports.measures import Measure, measures_of
-from revgrad.reports.page_clouds import POINTS, CloudPair, CloudPanel, Project, cloud_pair
+from revgrad.reports.page_clouds import (
+    POINTS,
+    CloudPair,
+    CloudPanel,
+    Project,
+    cloud_data,
+    cloud_pair,
+)
 from revgrad.reports.page_curves import charts_of_run
 from revgrad.reports.page_images import Grid, PageImages, images_of
 from revgrad.reports.page_settings import Data, data_of, machine_of, settings_of
@@ -76,9 +83,9 @@ def page_of_run(findings: Findings, points: int = POINTS, place: Project | None 
         data={
             "classes": classes,
             "charts": [drawn.data for drawn in charts],
-            "cloud": _cloud_data(findings, pair, images),
+            "clouds": _cloud_data(findings, pair, images),
             "confusion": None if confusion is None else confusion.data,
-            "sheet": images.data,
+            "sheet": None if images.sheet is None else images.sheet.data,
         },
     )
 
@@ -98,23 +105,17 @@ def _last_part(name: str) -> str:
     return Path(name).name or name
 
 
-def _cloud_data(findings: Findings, pair: CloudPair, images: PageImages) -> dict[str, Any] | None:
-    """What the pointer shows of a point: the source's come first."""
+def _cloud_data(findings: Findings, pair: CloudPair, images: PageImages) -> list[dict[str, Any]]:
+    """Both panels are of the same rows."""
     kept = findings.kept
     if kept is None or not pair.panels:
-        return None
-    evidence = kept.end or kept.start
-    labels = None if evidence is None else evidence.source_labels
-    return {
-        "sources": len(pair.source),
-        "rows": [*kept.source_rows[pair.source].tolist(), *kept.target_rows[pair.target].tolist()],
-        "labels": [] if labels is None else labels[pair.source].tolist(),
-        "tiles": [
-            *(images.source.get(row, -1) for row in pair.source.tolist()),
-            *(images.target.get(row, -1) for row in pair.target.tolist()),
-        ],
-        "panels": [panel.data for panel in pair.panels],
-    }
+        return []
+    tiles = [
+        *(images.source.get(row, -1) for row in pair.source.tolist()),
+        *(images.target.get(row, -1) for row in pair.target.tolist()),
+    ]
+    panels = [panel.data for panel in pair.panels]
+    return [cloud_data(findings, kept, (pair.source, pair.target), tiles, panels)]
 
 
 def _scores(findings: Findings) -> tuple[ScoreRow, ...]:

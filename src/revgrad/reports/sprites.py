@@ -37,6 +37,18 @@ class Sheet:
         return -(-self.tiles // self.columns)
 
     @property
+    def data(self) -> dict[str, int]:
+        """What JavaScript needs to show a tile."""
+        return {
+            "columns": self.columns,
+            "lines": self.lines,
+            "width": self.width,
+            "height": self.height,
+            "strideX": self.stride_x,
+            "strideY": self.stride_y,
+        }
+
+    @property
     def url(self) -> str:
         """As a data: address, base64 only: nothing in it needs escaping."""
         return "data:image/jpeg;base64," + base64.b64encode(self.jpeg).decode("ascii")
@@ -68,6 +80,21 @@ def make_sheet(images: np.ndarray, most: int = BYTES) -> Sheet:
                 return sheet
     assert sheet is not None
     return sheet
+
+
+def fitted(image: np.ndarray, height: int, width: int) -> np.ndarray:
+    """(h, w, 3) → (height, width, 3): as large as fits, proportions kept, on grey."""
+    from PIL import Image
+
+    if image.shape[:2] == (height, width):
+        return image
+    scale = min(height / image.shape[0], width / image.shape[1])
+    size = [max(round(side * scale), 1) for side in image.shape[:2]]
+    found = np.full((height, width, 3), 128, np.uint8)
+    top, left = (height - size[0]) // 2, (width - size[1]) // 2
+    resized = Image.fromarray(image).resize((size[1], size[0]), Image.Resampling.BILINEAR)
+    found[top : top + size[0], left : left + size[1]] = np.asarray(resized)
+    return found
 
 
 def _sheet(images: np.ndarray, quality: int) -> Sheet:
