@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from revgrad import Constant, RampUp, adapt
 from revgrad.cli import app
-from revgrad.diagnostics import Evidence, Verdict, find_symptoms, verdict
+from revgrad.diagnostics import Evidence, Symptom, Verdict, find_symptoms, verdict
 from revgrad.diagnostics.verdict import MARGIN, comparison, judge, told
 from revgrad.domains import Domain, open_domain
 from revgrad.errors import NonFiniteLossError, RevgradError, RunError
@@ -152,6 +152,8 @@ def test_evidence_made_by_hand(before: int, after: int, outcome: str) -> None:
     assert found.estimate is not None
     assert found.estimate.low <= found.estimate.value <= found.estimate.high
     assert found.scores["source-error"] == pytest.approx(-0.02)
+    assert found.gain is not None
+    assert (found.gain > 0.1, found.gain < -0.1) == (after > before, after < before)
 
 
 def test_estimates_are_compared_by_the_same_method() -> None:
@@ -193,6 +195,16 @@ def test_collapsed_predictions_harm_whatever_the_estimate() -> None:
     collapsed = Evidence(**{**vars(good), "target_logits": one_class})
     symptoms = find_symptoms([], collapsed)
     assert judge(collapsed, good, compared_with="x", symptoms=symptoms).outcome == "harmed"
+
+
+@pytest.mark.parametrize(("before", "after", "place"), [(80, 180, 2), (180, 80, 0)])
+def test_a_symptom_comes_first_unless_it_did_no_harm(before: int, after: int, place: int) -> None:
+    strong = Symptom("domain classifier too strong", "seen", "cause", "remedy", "serious")
+    found = judge(
+        evidence(after, seed=1), evidence(before, seed=1), compared_with="x", symptoms=[strong]
+    )
+    assert len(found.reasons) == 3
+    assert found.reasons[place] == "domain classifier too strong: seen"
 
 
 def test_a_run_that_failed_is_judged(tmp_path: Path) -> None:

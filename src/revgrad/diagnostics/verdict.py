@@ -55,6 +55,8 @@ class Verdict:
     compared_with   in words
     reasons         the most important first, three at most
     scores          every label-free score of `SCORES` that could be had
+    gain            estimated, in shares of the target's rows: not the difference of the two
+                    estimates, as it rests on the rows that are predicted otherwise alone
     """
 
     outcome: Outcome
@@ -65,6 +67,7 @@ class Verdict:
     reasons: tuple[str, ...]
     symptoms: tuple[Symptom, ...] = ()
     scores: dict[str, float] = field(default_factory=dict)
+    gain: float | None = None
 
 
 def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Verdict:
@@ -123,9 +126,10 @@ def judge(
         found.after,
         found.before,
         compared_with,
-        _reasons(found, after, before, symptoms, failure),
+        _reasons(outcome, found, after, before, symptoms, failure),
         tuple(symptoms),
         {} if after is None else available_scores(after),
+        found.gain,
     )
 
 
@@ -202,15 +206,17 @@ def _points(estimate: AccuracyEstimate) -> str:
 
 
 def _reasons(
+    outcome: Outcome,
     found: Comparison,
     after: Evidence | None,
     before: Evidence | None,
     symptoms: Sequence[Symptom],
     failure: str | None,
 ) -> tuple[str, ...]:
-    """What speaks loudest first: failure, serious symptoms, the estimates, what they rest on."""
-    reasons = [] if failure is None else [failure]
-    reasons += [f"{s.name}: {s.seen}" for s in symptoms if s.severity == "serious"][:1]
+    """What speaks loudest first: failure, a serious symptom, the estimates, what they rest on. Of a
+    network that did adapt, a symptom comes last: it did no harm."""
+    trouble = [f"{s.name}: {s.seen}" for s in symptoms if s.severity == "serious"][:1]
+    reasons = []
     if found.after is not None and found.before is not None:
         reasons.append(
             f"estimated target accuracy {found.after.value:.1%}, before {found.before.value:.1%} "
@@ -220,6 +226,10 @@ def _reasons(
         pair = [_value(name, evidence) for evidence in (after, before)]
         if pair[0] is not None and pair[1] is not None:
             reasons.append(f"{words} {pair[0]:.1%}, before {pair[1]:.1%}")
+    if outcome == "adapted":
+        reasons = [*reasons[: 3 - len(trouble)], *trouble]
+    else:
+        reasons = [*([] if failure is None else [failure]), *trouble, *reasons]
     return tuple(dict.fromkeys(reasons))[:3]
 
 
