@@ -188,13 +188,16 @@ def test_a_gain_of_nearly_two_points_can_not_be_told(
     assert told(gain, differing) == outcome
 
 
-def test_collapsed_predictions_harm_whatever_the_estimate() -> None:
+def test_collapsed_predictions_harm() -> None:
     good = evidence(150)
     one_class = np.zeros_like(good.target_logits)
     one_class[:, 0] = 30.0
     collapsed = Evidence(**{**vars(good), "target_logits": one_class})
     symptoms = find_symptoms([], collapsed)
     assert judge(collapsed, good, compared_with="x", symptoms=symptoms).outcome == "harmed"
+    # not beside a baseline that is worse
+    assert judge(good, evidence(80), compared_with="x", symptoms=symptoms).outcome == "adapted"
+    assert judge(good, good, compared_with="x", symptoms=symptoms).outcome == "harmed"
 
 
 @pytest.mark.parametrize(("before", "after", "place"), [(80, 180, 2), (180, 80, 0)])

@@ -35,7 +35,7 @@ MARGIN = 0.02
 CUT = 0.014
 #: This near to it nothing can be told; nearer, where few rows are predicted otherwise at all.
 DOUBT, DOUBT_OF_DIFFERING = 0.006, 0.1
-#: Symptoms of a network that is of no use, whatever an estimate says.
+#: Symptoms of a network that is of no use, unless what it is compared with is of less.
 RUINOUS = frozenset({"features collapsed", "predictions collapsed"})
 #: Scores that a reason is made of, and what they say.
 SHOWN = {
@@ -113,13 +113,10 @@ def judge(
     """The verdict on a model's evidence beside that of what it is compared with."""
     found = comparison(after, before)
     names = {symptom.name for symptom in symptoms}
-    outcome: Outcome
-    if failure is not None or names & RUINOUS:
+    outcome: Outcome = "can't tell" if found.gain is None else told(found.gain, found.differing)
+    # what has collapsed may still be better than a baseline that has, too
+    if failure is not None or (names & RUINOUS and outcome != "adapted"):
         outcome = "harmed"
-    elif found.gain is None:
-        outcome = "can't tell"
-    else:
-        outcome = told(found.gain, found.differing)
     return Verdict(
         outcome,
         _sentence(outcome, found, compared_with, failure),
