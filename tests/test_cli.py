@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,11 @@ import pytest
 import torch
 from PIL import Image
 
+from page_runs import make_run
+from revgrad.cli import demo
+from revgrad.diagnostics import Verdict, verdict
+from revgrad.reports import findings, page
+from revgrad.training.runs import Run
 from shown import Shown
 
 NETWORK = """
@@ -333,10 +339,44 @@ def test_demo_trains_compares_and_draws(tmp_path: Path) -> None:
     assert result["train-on-target"] > result["source-only"]
     lower, upper = result["source-only"], result["train-on-target"]
     assert result["gap_covered"] == pytest.approx((result["adversarial"] - lower) / (upper - lower))
+    report = Path(result["report"])
+    written = report.read_text()
+    assert report == tmp_path / "demo" / "report.html"
+    assert report.stat().st_size < 3_000_000
+    for words in ("Source only against adapted", "After: this run", f"</span> {result['verdict']}"):
+        assert words.replace("'", "&#39;") in written
     for picture in result["pictures"]:
         pixels = pixels_of(picture)
         assert pixels.shape[1] > 600
         assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 50  # something is drawn
+
+
+def test_demo_judges_once_and_says_what_to_look_at(
+    tmp_path: Path, call: Callable[..., Shown], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accuracies = {"source-only": 0.5, "adversarial": 0.7, "train-on-target": 0.9}
+    results = {method: {"target_accuracy": value} for method, value in accuracies.items()}
+    output, judged = tmp_path / "demo", []
+
+    def judge(run: Run) -> Verdict:
+        judged.append(run)
+        return verdict(run)
+
+    monkeypatch.setattr(demo, "_data", lambda: ("one", "two", "three"))
+    monkeypatch.setattr(demo, "_train_all", lambda *_: results)
+    monkeypatch.setattr(demo, "_draw", lambda *_: [output / "samples.png", output / "clouds.png"])
+    counted = partial(findings.read_findings, judge=judge)
+    for module in (findings, page):
+        monkeypatch.setattr(module, "read_findings", counted)
+    make_run(output / "adversarial-0", baseline=True)
+    shown = call("demo", "-o", output)
+    assert shown.code == 0, shown.err
+    seen = [line.removeprefix("see ") for line in shown.out.splitlines() if line[:4] == "see "]
+    assert seen == [str(output / name) for name in ("report.html", "samples.png", "clouds.png")]
+    assert "Feature clouds" in (output / "report.html").read_text()
+    assert len(judged) == 1
+    assert "+20.0 points" in shown.out
+    assert len(shown.out.splitlines()) < 20
 
 
 def started(place: Path, *launcher: str, run: str, steps: int) -> subprocess.Popen[str]:

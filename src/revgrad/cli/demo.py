@@ -49,12 +49,12 @@ def demo(
     results = _train_all(common, folders)
     pictures = _draw(output, folders, source, test)
     accuracies = {method: results[method]["target_accuracy"] for method in methods}
-    judged = _judge(folders["adversarial"])
+    judged, report = _judge(folders["adversarial"], output)
     lower, adapted, upper = accuracies.values()
     covered = (adapted - lower) / (upper - lower) if upper > lower else float("nan")
     if as_json:
-        shown = {"verdict": judged.outcome, "pictures": [str(path) for path in pictures]}
-        echo_json({**accuracies, "gap_covered": covered, **shown})
+        files = {"report": str(report), "pictures": [str(path) for path in pictures]}
+        echo_json({**accuracies, "gap_covered": covered, "verdict": judged.outcome, **files})
         return
     typer.echo("\nwithout target labels")
     typer.echo(f"  {judged.outcome}: {judged.sentence}")
@@ -63,8 +63,8 @@ def demo(
     typer.echo(f"  adapted            {adapted:.4f}   {100 * (adapted - lower):+.1f} points")
     typer.echo(f"  train on target    {upper:.4f}   (with the labels that adaptation does without)")
     typer.echo(f"  gap covered        {covered:.0%}\n")
-    for picture in pictures:
-        typer.echo(f"see {picture}")
+    for file in (report, *pictures):
+        typer.echo(f"see {file}")
     typer.echo(f"ship it: revgrad export {folders['adversarial']} model.onnx")
 
 
@@ -132,10 +132,15 @@ def _draw(output: Path, folders: dict[str, Path], source: str, test: str) -> lis
     return [samples, clouds]
 
 
-def _judge(run: Path) -> Verdict:
+def _judge(run: Path, output: Path) -> tuple[Verdict, Path]:
+    """The verdict on the adapted network, and the page that shows it: judged once for both."""
     from revgrad.diagnostics import verdict
+    from revgrad.reports.findings import read_findings
+    from revgrad.reports.page import write_report
 
-    return verdict(run)
+    findings = read_findings(run)
+    report = write_report([findings], output / "report.html")
+    return findings.verdict or verdict(run), report  # where there is none, the error says why
 
 
 def _some(domain: Domain) -> Domain:

@@ -41,10 +41,14 @@ class Watch:
 
 
 def write_report(
-    runs: Sequence[Path | str], output: Path | str | None = None, *, points: int = POINTS
+    runs: Sequence[Findings | Path | str],
+    output: Path | str | None = None,
+    *,
+    points: int = POINTS,
 ) -> Path:
     """Write the page of one run, or of several side by side; where it is.
 
+    runs     their folders, or what was read of them already
     output   by default report.html in the run's folder; of several runs, in the current one
     points   of each domain in a cloud, of those that the run kept; fewer where runs are many
     """
@@ -55,7 +59,8 @@ def write_report(
     path = Path(output) if output is not None else _default(runs)
     if path.is_dir():
         path = path / NAME
-    html = render(make_page([read_findings(run) for run in runs], points))
+    found = [run if isinstance(run, Findings) else read_findings(run) for run in runs]
+    html = render(make_page(found, points))
     write_atomically(path, html)
     return path
 
@@ -160,5 +165,8 @@ def _packaged(name: str) -> str:
     return files("revgrad.reports").joinpath(name).read_text(encoding="utf-8")
 
 
-def _default(runs: Sequence[Path | str]) -> Path:
-    return Path(runs[0]) / NAME if len(runs) == 1 else Path(NAME)
+def _default(runs: Sequence[Findings | Path | str]) -> Path:
+    if len(runs) > 1:
+        return Path(NAME)
+    run = runs[0]
+    return (run.folder if isinstance(run, Findings) else Path(run)) / NAME
