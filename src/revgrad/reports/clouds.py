@@ -13,7 +13,9 @@ from revgrad.reports.drawing import SOURCE, TARGET, save_figure
 #: Above so many points openTSNE, whose time grows with their number, is the faster one.
 MANY = 3000
 #: Iterations that pull groups apart, and after them: beyond, the picture hardly changes.
-EXAGGERATED, ITERATIONS = 250, 300
+EXAGGERATED, ITERATIONS = 200, 250
+#: Up to so many points, comparing all of them is faster than an index.
+COMPARED = 20_000
 #: Spread over size below which features count as one point.
 CONSTANT = 1e-9
 
@@ -59,6 +61,7 @@ def _embedded(rows: np.ndarray, seed: int) -> np.ndarray:
                 perplexity=perplexity,
                 early_exaggeration_iter=EXAGGERATED,
                 n_iter=ITERATIONS,
+                neighbors="exact" if len(rows) <= COMPARED else "auto",
                 random_state=seed,
                 n_jobs=1,
             )
