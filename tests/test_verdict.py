@@ -228,6 +228,13 @@ def test_without_a_baseline_it_says_what_it_compares_with(tmp_path: Path) -> Non
     assert "baseline" in found.compared_with
 
 
+def test_a_source_only_run_is_compared_with_nothing(tmp_path: Path) -> None:
+    trained(tmp_path / "run", method="source-only")
+    found = verdict(tmp_path / "run")
+    assert found.outcome == "can't tell"
+    assert "source-only itself" in found.compared_with
+
+
 def test_mistakes_get_one_line(tmp_path: Path) -> None:
     trained(tmp_path / "none", evidence=0)
     with pytest.raises(RunError, match="kept no evidence"):

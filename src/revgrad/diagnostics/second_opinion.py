@@ -64,9 +64,9 @@ class SecondOpinion:
 
 
 def second_opinion(
-    source_inputs: np.ndarray,
+    source_inputs: ArrayLike,
     source_labels: ArrayLike,
-    target_inputs: np.ndarray,
+    target_inputs: ArrayLike,
     classes: int,
 ) -> SecondOpinion:
     """From the rows themselves (images or vectors, see `describe`) and the source's labels.
@@ -77,17 +77,17 @@ def second_opinion(
 
     The same rows get the same answer; the last few are remembered.
     """
-    labels = np.asarray(source_labels)
-    if len(labels) != len(source_inputs):
-        raise InputError(f"{len(source_inputs)} source rows and {len(labels)} labels came")
+    source, labels, target = (
+        np.asarray(values) for values in (source_inputs, source_labels, target_inputs)
+    )
+    if len(labels) != len(source):
+        raise InputError(f"{len(source)} source rows and {len(labels)} labels came")
     if len(np.unique(labels)) < 2:
         raise InputError("a second opinion needs source rows of two classes or more")
-    key = _digest(source_inputs, labels, target_inputs, np.array(classes))
+    key = _digest(source, labels, target, np.array(classes))
     if key not in _made:
-        steady = STEADY if source_inputs.ndim == 4 else 1e-12
-        own, other = (
-            _standardised(describe(rows), steady) for rows in (source_inputs, target_inputs)
-        )
+        steady = STEADY if source.ndim == 4 else 1e-12
+        own, other = (_standardised(describe(rows), steady) for rows in (source, target))
         _made[key] = _opinion(own, labels, other, classes)
         while len(_made) > _KEPT:
             _made.popitem(last=False)

@@ -84,7 +84,7 @@ def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Ver
             f"{directory.folder} kept no evidence to judge by: it needs evidence of one row or "
             "more, a target, and classes as labels"
         )
-    before, compared_with = _reference(directory.folder, kept, baseline)
+    before, compared_with = _reference(directory, kept, baseline)
     after = None if kept is None else kept.last
     symptoms = find_symptoms(
         records,
@@ -238,15 +238,17 @@ def _value(name: str, evidence: Evidence | None) -> float | None:
 
 
 def _reference(
-    folder: Path, kept: KeptEvidence | None, baseline: Path | str | None
+    run: Run, kept: KeptEvidence | None, baseline: Path | str | None
 ) -> tuple[Evidence | None, str]:
     """What to compare with, and what it is in words."""
-    where = folder / BASELINE if baseline is None else Path(baseline)
+    where = run.folder / BASELINE if baseline is None else Path(baseline)
     below = read_kept(where) if where.exists() else None
     if below is not None and below.end is not None:
         return below.end, "the source-only network of the same budget"
     if baseline is not None:
         raise RunError(f"{where} is no finished run with evidence to compare with")
+    if run.config.method == "source-only":
+        return None, "nothing: the run is source-only itself, and has not adapted"
     if kept is None or len(kept.by_step) < 2:
         return None, "nothing: the run has no baseline (train it with baseline=True, --baseline)"
     step = next(iter(kept.by_step))
