@@ -130,6 +130,11 @@ class EvidenceKeeper(Events):
                 f"the score '{self.score}' needs held-out source rows of two classes or more; "
                 "held_out=0.1 would do, or score='nuclear-norm'"
             )
+        if "target_inputs" in needs and self._target_inputs is None:
+            raise InputError(
+                f"the score '{self.score}' needs inputs that are images or vectors of up to {WIDTH} "
+                "numbers; score='estimated-accuracy' does without"
+            )
 
     def __repr__(self) -> str:
         return f"score {self.score} of {len(self.target)} target rows"
