@@ -280,7 +280,7 @@ def test_vectors_and_numbers() -> None:
     wide = from_arrays(np.zeros((3, WIDTH + 1), dtype=np.float32))
     assert EvidenceKeeper(None, wide)._target_inputs is None
     keeper = EvidenceKeeper(images(20, 5), wide, score="second-opinion")
-    with pytest.raises(InputError, match="images or vectors of up to 4096"):
+    with pytest.raises(InputError, match="images, or vectors of up to 4096"):
         keeper.require_score()
     keeper = EvidenceKeeper(images(20, 5), images(25, 6), rows=10)
     trainer = image_trainer(steps=4, evaluate_every=2)

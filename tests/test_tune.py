@@ -374,7 +374,7 @@ def test_one_folder_holds_one_search(whole: Search, tmp_path: Path) -> None:
 
 
 def test_scores_that_a_training_can_not_give_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"'seed-agreement' needs seed_logits.*can take: estimated-accuracy"):
+    with pytest.raises(InputError, match=r"'seed-agreement' needs seed_logits.*can take: estim"):
         Searching(tmp_path, SPACE, START, score="seed-agreement")
     with pytest.raises(UnknownNameError, match="no score 'accuracy'"):
         Searching(tmp_path, SPACE, START, score="accuracy")

@@ -132,8 +132,8 @@ class EvidenceKeeper(Events):
             )
         if "target_inputs" in needs and self._target_inputs is None:
             raise InputError(
-                f"the score '{self.score}' needs inputs that are images or vectors of up to {WIDTH} "
-                "numbers; score='estimated-accuracy' does without"
+                f"the score '{self.score}' needs images, or vectors of up to {WIDTH} numbers; "
+                "score='estimated-accuracy' does without"
             )
 
     def __repr__(self) -> str:
