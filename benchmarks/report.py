@@ -107,7 +107,7 @@ def run(*words: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="of each; the median counts")
+    parser.add_argument("--rounds", type=int, default=5, help="of each; the median counts")
     parser.add_argument("--json", action="store_true", help="an object a line")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
