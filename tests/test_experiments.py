@@ -14,7 +14,7 @@ from revgrad.domains import from_arrays
 from revgrad.domains.gtsrb import gtsrb, gtsrb_tracks
 from revgrad.errors import DataError, InputError, UnknownNameError
 from revgrad.experiments import TABLES
-from revgrad.experiments.budgets import BUDGETS, budget_named
+from revgrad.experiments.budgets import BUDGETS, Budget, budget_named
 from revgrad.experiments.choosing import choose_cells, parse_seeds, with_data
 from revgrad.experiments.experiment import TITLES, Experiment
 from revgrad.experiments.image_rows import LAST_HIDDEN, any_rows, open_data, target_labels
@@ -47,7 +47,7 @@ def test_every_method_has_a_title_and_every_network_steps_and_a_last_hidden_laye
         assert set(one.methods) <= set(TITLES)
         assert set(one.published) <= set(TITLES)
         for budget in BUDGETS.values():
-            assert budget.steps_of(one.network) >= 1
+            assert budget.steps_of(one.network, one.table) >= 1
         if one.backbone is None:
             assert one.network in NETWORKS
             assert one.network in LAST_HIDDEN
@@ -87,8 +87,17 @@ def test_recommended_is_one_set_of_settings_for_all_cells() -> None:
 def test_a_budget_takes_more_steps_than_the_one_before() -> None:
     names = list(BUDGETS)
     for shorter, longer in pairwise(names):
-        for network, steps in BUDGETS[shorter].steps.items():
-            assert steps < BUDGETS[longer].steps_of(network)
+        for one, method in ((one, method) for one in EVERY for method in one.methods):
+            network = RECOMMENDED.network if method == "recommended" else one.network
+            assert network is not None
+            steps = [BUDGETS[name].steps_of(network, one.table) for name in (shorter, longer)]
+            assert steps[0] < steps[1]
+
+
+def test_a_budget_may_train_a_table_for_a_share_of_its_steps() -> None:
+    budget = Budget("short", {"gtsrb": 4000}, svm_rows=10, shares={"semi-supervised": 0.25})
+    assert budget.steps_of("gtsrb", "semi-supervised") == 1000
+    assert budget.steps_of("gtsrb", "table1") == 4000
 
 
 def test_rows_that_need_others_come_after_them_and_each_comes_once(tmp_path: Path) -> None:

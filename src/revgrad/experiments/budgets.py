@@ -10,7 +10,7 @@ full      the paper's scale; its own number of steps where it gives one
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from revgrad.errors import unknown
 from revgrad.experiments.experiment import Experiment
@@ -26,6 +26,7 @@ class Budget:
     seeds       at most this many of an experiment's seeds, unless said
     batch       rows of a step, where not the recipe's
     stand_ins   take digits and digits-m instead of the experiment's domains
+    shares      table → share of the steps that its rows are trained for; the others: all
     """
 
     name: str
@@ -36,11 +37,12 @@ class Budget:
     seeds: int = 5
     batch: int | None = None
     stand_ins: bool = False
+    shares: Mapping[str, float] = field(default_factory=dict)
 
-    def steps_of(self, network: str) -> int:
+    def steps_of(self, network: str, table: str) -> int:
         if network not in self.steps:
             raise unknown(f"steps of the budget {self.name} for a network", network, self.steps)
-        return self.steps[network]
+        return round(self.steps[network] * self.shares.get(table, 1))
 
     def text(self, steps: int) -> str:
         """What stands beside a number: steps, and what the data were cut down to."""
@@ -93,6 +95,7 @@ BUDGETS: dict[str, Budget] = {
             "standard",
             {"mnist": 36_000, "svhn": 4_000, "gtsrb": 4_000, "compact": 4_000, "bottleneck": 400},
             svm_rows=20_000,
+            shares={"semi-supervised": 0.375},
         ),
         Budget(
             "full",
