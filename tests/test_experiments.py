@@ -129,6 +129,8 @@ def test_cells_are_found_by_several_spellings() -> None:
     for text in ("svhn->mnist", "svhn→mnist", "svhn-to-mnist"):
         assert cells(text) == ["svhn->mnist"]
     assert len(cells()) == 4
+    folder = "syn-signs+1280-to-gtsrb-the-papers-protocol"
+    assert cells(folder, table="semi-supervised") == [SEMI_SUPERVISED[0].cell]
     both = cells("amazon->webcam", table="table2")
     assert both == ["amazon->webcam:alexnet-conv5", "amazon->webcam:efficientnet-lite0"]
     named = cells("amazon->webcam:alexnet-fc7", table="table2")

@@ -29,6 +29,7 @@ from revgrad import (
 from revgrad.batches import Rows
 from revgrad.errors import InputError
 from revgrad.objectives import OBJECTIVES, cross_entropy, domain_loss, squared_error
+from revgrad.objectives.losses import domain_decisions
 from tiny import Perceptron, Residual, seeded
 
 FACTORS = (0.0, 0.3, 2.0)
@@ -567,5 +568,8 @@ def test_domain_loss_is_the_binomial_cross_entropy() -> None:
         for z, d in zip(logits, domains, strict=True)
     )
     for total in (3, 8):  # alone, and as one of several processes
-        found = number(domain_loss(logits, domains, total))
-        assert found == pytest.approx(slow / total, abs=1e-12)
+        for shape in ((3,), (3, 1)):  # a last layer of one unit gives the second
+            found = number(domain_loss(logits.reshape(shape), domains, total))
+            assert found == pytest.approx(slow / total, abs=1e-12)
+    for shape in ((3,), (3, 1)):
+        assert domain_decisions(logits.reshape(shape)).tolist() == [0, 1, 1]

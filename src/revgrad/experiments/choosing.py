@@ -11,6 +11,7 @@ from revgrad.experiments import ON_REQUEST, TABLES
 from revgrad.experiments.backbones import BACKBONES, backbone_features
 from revgrad.experiments.budgets import Budget
 from revgrad.experiments.experiment import Experiment
+from revgrad.experiments.row import folder_name
 
 log = logging.getLogger("revgrad")
 
@@ -18,8 +19,8 @@ log = logging.getLogger("revgrad")
 def choose_cells(table: str, cells: Sequence[str] = ()) -> tuple[Experiment, ...]:
     """The cells of a table; those named, where some are.
 
-    A cell may be written with "->", "→" or "-to-"; without what stands behind its colon or comma it
-    means all that begin so.
+    A cell may be written with "->", "→" or "-to-", or as its folder is named; without what stands
+    behind its colon or comma it means all that begin so.
     """
     if table not in TABLES:
         raise unknown("table", table, TABLES)
@@ -29,7 +30,7 @@ def choose_cells(table: str, cells: Sequence[str] = ()) -> tuple[Experiment, ...
     chosen: dict[str, Experiment] = {}
     for text in cells:
         wanted = text.replace("→", "->").replace("-to-", "->").strip()
-        found = [one for one in known if one.cell == wanted]
+        found = [one for one in known if wanted == one.cell or text == folder_name(one.cell)]
         found = found or [one for one in TABLES[table] if _short(one.cell) == wanted]
         if not found:
             raise unknown(f"cell of {table}", text, [one.cell for one in known])

@@ -47,8 +47,9 @@ def squared_error(predictions: Tensor, labels: Tensor) -> Tensor:
 
 
 def domain_loss(logits: Tensor, domains: Tensor, total: int) -> Tensor:
-    """Sum over rows of the binomial cross-entropy of one logit (n,), or of k logits (n, k), divided
-    by `total`, the number of rows of all processes."""
+    """Sum over rows of the binomial cross-entropy of one logit, (n,) or (n, 1), or of k logits
+    (n, k), divided by `total`, the number of rows of all processes."""
+    logits = _without_width_one(logits)
     alone = len(domains) == total  # a mean then; it costs one operation less than a sum divided
     reduction = "mean" if alone else "sum"
     if logits.ndim == 1:
@@ -61,7 +62,13 @@ def domain_loss(logits: Tensor, domains: Tensor, total: int) -> Tensor:
 
 def domain_decisions(logits: Tensor) -> Tensor:
     """The domain that each row's logits say."""
+    logits = _without_width_one(logits)
     return (logits > 0).long() if logits.ndim == 1 else logits.argmax(1)
+
+
+def _without_width_one(logits: Tensor) -> Tensor:
+    """A classifier that ends in a linear layer of one unit gives (n, 1): one logit a row."""
+    return logits[:, 0] if logits.ndim == 2 and logits.shape[1] == 1 else logits
 
 
 def prediction_entropy(logits: Tensor) -> Tensor:
