@@ -247,6 +247,8 @@ def test_why_a_run_failed_is_kept_until_it_goes_on(tmp_path: Path) -> None:
     ("changes", "said"),
     [
         ({"keep": "first"}, "keep is last or best, not 'first'"),
+        ({"stepz": 3}, "no option or setting 'stepz'; did you mean 'steps'"),
+        ({"test": None}, "no option or setting 'test'"),
         ({"evidence": -1}, "evidence must be 0 rows or more, not -1"),
         ({"keep": "best", "score": "entropi"}, "entropi"),
         ({"keep": "best", "score": "bound", "held_out": 0}, "needs held-out source rows"),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,10 @@ def adapt(
     """
     if keep not in ("last", "best"):
         raise InputError(f"keep is last or best, not {keep!r}")
+    names = [field.name for field in fields(Settings)]
+    for name in changes:
+        if name not in names:
+            raise unknown("option or setting", name, [*list(signature(adapt).parameters)[:-1], *names])
     untouched = copy.deepcopy(network) if baseline and method not in ONE_DOMAIN else None
     chosen = replace(Settings() if settings is None else settings, **changes)
     if method == "train-on-target":
