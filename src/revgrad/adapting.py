@@ -136,9 +136,10 @@ def adapt(
     if keep not in ("last", "best"):
         raise InputError(f"keep is last or best, not {keep!r}")
     names = [field.name for field in fields(Settings)]
+    options = list(signature(adapt).parameters)[:-1]  # without `changes` itself
     for name in changes:
         if name not in names:
-            raise unknown("option or setting", name, [*list(signature(adapt).parameters)[:-1], *names])
+            raise unknown("option or setting", name, [*options, *names])
     untouched = copy.deepcopy(network) if baseline and method not in ONE_DOMAIN else None
     chosen = replace(Settings() if settings is None else settings, **changes)
     if method == "train-on-target":
