@@ -135,11 +135,7 @@ def adapt(
     """
     if keep not in ("last", "best"):
         raise InputError(f"keep is last or best, not {keep!r}")
-    names = [field.name for field in fields(Settings)]
-    options = list(signature(adapt).parameters)[:-1]  # without `changes` itself
-    for name in changes:
-        if name not in names:
-            raise unknown("option or setting", name, [*options, *names])
+    _require_settings(changes)
     untouched = copy.deepcopy(network) if baseline and method not in ONE_DOMAIN else None
     chosen = replace(Settings() if settings is None else settings, **changes)
     if method == "train-on-target":
@@ -263,6 +259,15 @@ def _registered_network(folder: Path, config: RunConfig) -> nn.Module:
         size=(size[0], size[1]),
         seed=0,
     )
+
+
+def _require_settings(changes: dict[str, Any]) -> None:
+    """What `adapt` doesn't name itself must be a setting."""
+    settings = [field.name for field in fields(Settings)]
+    own = list(signature(adapt).parameters)[:-1]  # without `changes`
+    for name in changes:
+        if name not in settings:
+            raise unknown("option or setting", name, [*own, *settings])
 
 
 def _matched(
