@@ -124,14 +124,17 @@ def records() -> list[Record]:
 
 
 def results_table() -> str:
-    """What was measured on images, in one table: the README's."""
+    """What was measured on images: the README's. Errors have a table of their own."""
     from revgrad.experiments import TABLES
     from revgrad.experiments.tables import as_markdown, table_lines
 
     shown = [one for name, table in TABLES.items() if name != "table2" for one in table]
     of_office = {one.cell for one in TABLES["table2"]}
     found = [record for record in records() if record.cell not in of_office]
-    return as_markdown(table_lines(found, shown, missing=False, others=True))
+    lines = table_lines(found, shown, missing=False, others=True)
+    measures = dict.fromkeys(line.measure for line in lines)
+    tables = ([line for line in lines if line.measure == measure] for measure in measures)
+    return "\n\n".join(map(as_markdown, tables))
 
 
 def results_page() -> str:

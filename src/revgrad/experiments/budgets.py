@@ -86,7 +86,7 @@ BUDGETS: dict[str, Budget] = {
         ),
         Budget(
             "quick",
-            {"mnist": 1_500, "svhn": 200, "gtsrb": 120, "compact": 200, "bottleneck": 200},
+            {"mnist": 1_200, "svhn": 100, "gtsrb": 80, "compact": 150, "bottleneck": 200},
             svm_rows=2_000,
             test_rows=2_000,
             seeds=1,
