@@ -86,9 +86,9 @@ BUDGETS: dict[str, Budget] = {
         ),
         Budget(
             "quick",
-            {"mnist": 1_200, "svhn": 100, "gtsrb": 80, "compact": 150, "bottleneck": 200},
-            svm_rows=2_000,
-            test_rows=2_000,
+            {"mnist": 1_000, "svhn": 100, "gtsrb": 70, "compact": 130, "bottleneck": 200},
+            svm_rows=1_000,
+            test_rows=1_000,
             seeds=1,
         ),
         Budget(
