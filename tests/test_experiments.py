@@ -94,8 +94,8 @@ def test_a_budget_takes_more_steps_than_the_one_before() -> None:
                 assert steps[0] < steps[1]
 
 
-def test_a_budget_may_train_a_table_for_a_share_of_its_steps() -> None:
-    budget = Budget("short", {"gtsrb": 4000}, svm_rows=10, shares={"semi-supervised": 0.25})
+def test_a_budget_may_give_a_table_its_own_steps() -> None:
+    budget = Budget("short", {"gtsrb": 4000}, svm_rows=10, by_table={"semi-supervised": 1000})
     assert budget.steps_of("gtsrb", "semi-supervised") == 1000
     assert budget.steps_of("gtsrb", "table1") == 4000
 
