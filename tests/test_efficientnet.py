@@ -8,11 +8,13 @@ import pickle
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from revgrad import adapt, from_arrays, load
 from revgrad.adapter import evaluating
 from revgrad.cutting import cut
 from revgrad.errors import DataError, InputError, MissingExtraError
@@ -208,6 +210,28 @@ def test_a_missing_wheel_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         efficientnet_lite0(3)
     assert "\n" not in str(caught.value)
     efficientnet_lite0(3, size=32, pretrained=False)
+
+
+def test_a_run_is_loaded_without_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its checkpoint has the weights: who ships it needs no others."""
+    images = np.random.default_rng(0).integers(0, 256, (8, 32, 32, 3), dtype=np.uint8)
+    source = from_arrays(images, [0, 1] * 4, name="source")
+    net = efficientnet_lite0(2, size=32, pretrained=False, seed=5)
+    trained = adapt(
+        net,
+        source,
+        from_arrays(images[::-1].copy(), name="target"),
+        layer="bottleneck",
+        steps=2,
+        batch=4,
+        run=tmp_path / "run",
+        network_name="efficientnet-lite0",
+    )
+    monkeypatch.setattr(efficientnet, "WHEEL", "no_such_wheel_at_all")
+    loaded = load(tmp_path / "run")
+    assert isinstance(loaded.network, EfficientNetLite0)
+    for name, value in trained.network.state_dict().items():
+        assert torch.equal(loaded.network.state_dict()[name], value)
 
 
 def test_grey_images_are_refused_for_weights_of_colour() -> None:

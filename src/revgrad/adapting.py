@@ -258,6 +258,7 @@ def _registered_network(folder: Path, config: RunConfig) -> nn.Module:
         channels=channels,
         size=(size[0], size[1]),
         seed=0,
+        pretrained=False,
     )
 
 

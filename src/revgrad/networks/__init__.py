@@ -45,14 +45,27 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "efficientnet-lite0": efficientnet_lite0,
     "one-hidden": one_hidden,
 }
+#: The same without weights that another file would have to give.
+UNTRAINED: dict[str, Callable[..., nn.Module]] = {
+    **NETWORKS,
+    "efficientnet-lite0": EfficientNetLite0,
+}
 
 
 def build_network(
-    text: str, *, classes: int, channels: int, size: int | tuple[int, int], seed: int
+    text: str,
+    *,
+    classes: int,
+    channels: int,
+    size: int | tuple[int, int],
+    seed: int,
+    pretrained: bool = True,
 ) -> nn.Module:
     """The network that `text` names: one of `NETWORKS`, or "module:function" of the user's own.
 
     The user's module may lie in the current directory; it is imported here and only where the
     text holds a colon. The function gets those of classes, channels, size and seed that it takes.
+    Without `pretrained`, no network of `NETWORKS` reads weights: the caller has them.
     """
-    return build(text, NETWORKS, classes=classes, channels=channels, size=size, seed=seed)
+    registry = NETWORKS if pretrained else UNTRAINED
+    return build(text, registry, classes=classes, channels=channels, size=size, seed=seed)
