@@ -9,6 +9,7 @@ import pickle
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,39 @@ def test_stopped_many_times(tmp_path: Path, undisturbed: dict[str, tuple[str, st
     trainer = image_trainer(folder, **EVERYTHING)
     trainer.fit()
     assert (checkpoint_digest(folder), weights_digest(trainer.adapter)) == undisturbed["sgd"]
+
+
+def shown(folder: Path) -> list[Any]:
+    """Its records but for the clock."""
+    return [replace(record, seconds=0) for record in Run(folder).records()]
+
+
+def test_records_that_span_a_stop_are_of_all_their_steps(tmp_path: Path) -> None:
+    """To the last digit: stopped within a window, and with checkpoints in it."""
+    image_trainer(tmp_path / "whole", log_every=7, checkpoint_every=0).fit()
+    image_trainer(tmp_path / "saved", log_every=7, checkpoint_every=5).fit()
+    for step in (3, 4, 16, 28):
+        with pytest.raises(Interrupted):
+            image_trainer(
+                tmp_path / "run", log_every=7, checkpoint_every=0, events=(StopAt(step),)
+            ).fit()
+    image_trainer(tmp_path / "run", log_every=7, checkpoint_every=0).fit()
+    assert len(shown(tmp_path / "whole")) == 5
+    assert shown(tmp_path / "run") == shown(tmp_path / "whole") == shown(tmp_path / "saved")
+
+
+def test_a_checkpoint_of_a_version_that_kept_no_sums_is_gone_on_from(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        image_trainer(tmp_path / "run", log_every=7, events=(StopAt(10),)).fit()
+    run = Run(tmp_path / "run")
+    saved = run.checkpoint()
+    assert saved is not None
+    older = {k: v for k, v in saved.tensors.items() if not k.startswith("window.")}
+    assert len(older) == len(saved.tensors) - 1
+    run.save(replace(saved, tensors=older))
+    trainer = image_trainer(tmp_path / "run", log_every=7)
+    trainer.fit()
+    assert [r.step for r in shown(tmp_path / "run")] == [7, 14, 21, 28, 30]
 
 
 def test_a_finished_run_gives_its_result_again(tmp_path: Path) -> None:

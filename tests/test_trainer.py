@@ -345,7 +345,7 @@ def test_a_log_record_is_the_mean_of_its_window() -> None:
 def test_kept_losses_hold_no_graph() -> None:
     trainer = vector_trainer(log_every=0)
     trainer.train_step(0)
-    kept = [v for v in trainer._window[0][0] if v is not None]
+    kept = [value for value in trainer.window.steps[0][:3] if value is not None]
     assert len(kept) == 3  # L_y, L_d and the domain classifier's logits
     assert not any(value.requires_grad for value in kept)
 

@@ -18,14 +18,8 @@ from revgrad.batches import map_inputs
 from revgrad.domains.domain import Domain
 from revgrad.errors import InputError, NonFiniteLossError
 from revgrad.evaluation.accuracy import Evaluation, check_classes, evaluate
-from revgrad.objectives import Adversarial, Losses, Objective, cross_entropy, domain_decisions
-from revgrad.processes import (
-    any_process,
-    from_first_process,
-    rank,
-    sum_over_processes,
-    world_size,
-)
+from revgrad.objectives import Adversarial, Losses, Objective, cross_entropy
+from revgrad.processes import any_process, from_first_process, rank, world_size
 from revgrad.training.averaging import WeightAverage
 from revgrad.training.batches import PairedBatches
 from revgrad.training.best import Best, copied
@@ -45,6 +39,7 @@ from revgrad.training.runs import Run, RunConfig, this_command
 from revgrad.training.settings import Settings, without_addresses
 from revgrad.training.step import Step
 from revgrad.training.stopping import Interrupted, StopRequest, stop_request
+from revgrad.training.window import Window
 from revgrad.version import __version__
 
 log = logging.getLogger("revgrad")
@@ -115,8 +110,7 @@ class Trainer:
         if self.settings.average is not None:
             self.average = WeightAverage(adapter.network, self.settings.average)
         self._limited = weight_matrices(adapter)
-        # (L_y, L_d, domain logits), domains, labels in all
-        self._window: list[tuple[tuple[Tensor | None, ...], Tensor, int]] = []
+        self.window = Window(self.device)
         self._seconds_before = 0.0
         self._began = time.monotonic()
         self._evaluations: list[EvaluationRecord] = []
@@ -158,8 +152,7 @@ class Trainer:
             limit_norms(self._limited, settings.max_norm)
         if self.average is not None:
             self.average.update(step)
-        # without the total: its graph would keep the step's memory
-        self._window.append((losses[1:], batch.domains, batch.total_labelled))
+        self.window.add(losses, batch.domains, batch.total_labelled > 0)
         return factor, rate
 
     def evaluate(self, domain: Domain) -> Evaluation:
@@ -186,42 +179,19 @@ class Trainer:
             self._save(step)
 
     def _log(self, step: int, factor: float, rate: float) -> None:
-        window = self._window
-        labelled = sum(count > 0 for *_, count in window)
-        shown = [domain for (_, domain, _), *_ in window]
+        sums = self.window.sums()
+        self.window.clear()
         record = TrainingRecord(
             step=step,
-            # a step without a label on any process has no L_y
-            label_loss=self._mean([label for (label, *_), *_ in window], labelled),
-            domain_loss=self._mean(shown, sum(value is not None for value in shown)),
-            domain_accuracy=self._domain_accuracy(),
+            label_loss=sums.label_loss,
+            domain_loss=sums.domain_loss,
+            domain_accuracy=sums.domain_accuracy,
             factor=factor,
             rate=rate,
             seconds=self._seconds(),
         )
-        self._window.clear()
         self._record(record)
         self._tell("on_log", record)
-
-    def _mean(self, values: list[Tensor | None], steps: int) -> float | None:
-        """Mean over `steps` steps of losses that are shares of a sum over processes."""
-        home = "cpu" if self.device.type == "mps" else self.device  # mps has no float64
-        known = [value.to(home).double() for value in values if value is not None]
-        zero = torch.zeros((), dtype=torch.float64, device=home)
-        total = sum_over_processes(torch.stack([zero, *known]).sum())
-        return float(total) / steps if steps else None
-
-    def _domain_accuracy(self) -> float | None:
-        known = [
-            (logits, domains) for (_, _, logits), domains, _ in self._window if logits is not None
-        ]
-        counts = torch.zeros(2, device=self.device)
-        if known:
-            logits, domains = (torch.cat(parts) for parts in zip(*known, strict=True))
-            counts[0] = (domain_decisions(logits) == domains).sum()
-            counts[1] = len(domains)
-        counts = sum_over_processes(counts)
-        return float(counts[0] / counts[1]) if counts[1] else None
 
     def _evaluate(self, step: int) -> None:
         nothing = self.held_out is None and self.target_test is None and self.scorer is None
@@ -334,8 +304,10 @@ class Trainer:
         finite = all(bool(value.isfinite().all()) for value in self.adapter.parameters())
         if any_process(not finite, self.device):
             raise self._not_finite(f"the weights are not finite after {step} steps")
+        window = self.window.tensors()
         if rank() == 0:
-            tensors = {f"adapter.{k}": v for k, v in self.adapter.state_dict().items()}
+            tensors = {f"window.{k}": v for k, v in window.items()}
+            tensors |= {f"adapter.{k}": v for k, v in self.adapter.state_dict().items()}
             state, rest = optimiser_state(self.optimiser)
             tensors |= {f"optimiser.{key}": value for key, value in state.items()}
             if self.average is not None:
@@ -364,6 +336,7 @@ class Trainer:
             for name, value in self.average.tensors().items():
                 value.copy_(saved[name])
         self.best = Best.of(tensors_under(checkpoint.tensors, "best"))
+        self.window.restore(tensors_under(checkpoint.tensors, "window"))
         self._seconds_before = checkpoint.seconds
         records = self.run.records()
         self._evaluations = [r for r in records if isinstance(r, EvaluationRecord)]
