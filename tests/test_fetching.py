@@ -11,8 +11,10 @@ import shutil
 import stat
 import sys
 import threading
+import time
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -45,6 +47,7 @@ class Server(ThreadingHTTPServer):
         self.asked: list[tuple[str, str | None]] = []
         self.content = CONTENT
         self.url = f"http://127.0.0.1:{self.server_port}"
+        self.gate = threading.Event()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         pass  # clients that hang up are part of the tests
@@ -69,6 +72,8 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Location", REDIRECTS[manner])
             self.end_headers()
             return
+        if manner == "gated":
+            assert self.server.gate.wait(20)
         if manner == "silent":
             self.connection.settimeout(3)
             self.rfile.read(1)  # until the client gives up
@@ -325,6 +330,39 @@ def test_what_is_there_is_left_alone(
     fetch("a-set")
     assert (folder / "set" / "file").read_bytes() == CONTENT
     assert "file is not the official file: it is replaced" in caplog.text
+
+
+def test_of_two_that_fetch_at_once_one_waits(
+    server: Server,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setitem(SOURCES, "a-set", a_set(remote(server, "gated")))
+    caplog.set_level("INFO")
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(fetch, "a-set") for _ in range(2)]
+        until = time.monotonic() + 10
+        while "another process is fetching a-set" not in caplog.text:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        server.gate.set()
+        assert [one.result(20) for one in both] == [folder / "set"] * 2
+    assert len(server.asked) == 1
+    assert [path.name for path in (folder / "set").iterdir()] == ["file"]
+
+
+def test_what_is_there_needs_no_permission_to_write(
+    server: Server, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SOURCES, "a-set", a_set(remote(server, "good")))
+    fetch("a-set")
+
+    def refuse(*arguments: Any, **more: Any) -> None:
+        raise PermissionError(errno.EACCES, "no")  # root may write anywhere: chmod would not do
+
+    monkeypatch.setattr(os, "open", refuse)
+    assert fetch("a-set") == folder / "set"
 
 
 def test_failure_says_what_to_do_by_hand(

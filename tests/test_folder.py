@@ -10,6 +10,7 @@ import struct
 import subprocess
 import sys
 import zlib
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -503,9 +504,7 @@ def test_builders_without_locks_keep_the_first(
 
     def raced(*arguments: Any) -> Any:  # another process finishes while this one decodes
         monkeypatch.setattr(folder_module, "_decode", decode)
-        monkeypatch.setattr(
-            cache_module, "_lock", cache_module.contextmanager(lambda path: (yield))
-        )
+        monkeypatch.setattr(cache_module, "one_at_a_time", contextmanager(lambda path: (yield)))
         from_folder(tmp_path)
         return decode(*arguments)
 

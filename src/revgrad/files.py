@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and errors of the disk in one line."""
+"""Files that appear whole or not at all, one writer at a time; errors of the disk in one line."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import contextlib
 import errno
 import hashlib
 import json
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from revgrad.errors import RunError
+
+_LOG = logging.getLogger("revgrad")
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -40,6 +44,44 @@ def disk_error(path: Path, error: OSError) -> str:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{path} can't be written: no permission; choose another folder"
     return f"{path} could not be written: {error.strerror or error}"
+
+
+@contextlib.contextmanager
+def one_at_a_time(path: Path, waiting: str = "") -> Iterator[None]:
+    """Hold `path` as a lock where the system can; the file is gone afterwards.
+
+    `waiting` is logged where another process holds it.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if waiting:
+                    _LOG.info(waiting)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError:  # a file system without locks
+            break
+        except BaseException:  # Ctrl-C while waiting
+            os.close(descriptor)
+            raise
+        try:
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
+                break
+        except FileNotFoundError:
+            pass
+        os.close(descriptor)  # the holder before us has removed this file: lock the new one
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
 
 
 def sha256(data: bytes) -> str:

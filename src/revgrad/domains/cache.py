@@ -15,14 +15,14 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from revgrad.errors import DataError
+from revgrad.files import one_at_a_time
 
 _BUILDING = ".building-"
 _ABANDONED_SECONDS = 24 * 3600
@@ -99,7 +99,7 @@ def cached_images(folder: Path, key: str, build: Builder) -> CachedImages:
         return found
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _lock(folder / f".lock-{key}"):
+        with one_at_a_time(folder / f".lock-{key}"):
             found = _open(entry)
             if found is None:
                 _sweep(folder)
@@ -179,30 +179,3 @@ def _sweep(folder: Path) -> None:
                 shutil.rmtree(left, ignore_errors=True)
         except OSError:
             continue
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Hold `path` as a lock where the system can; the file is gone afterwards."""
-    try:
-        import fcntl
-    except ImportError:  # without it two builders are still safe, only slower
-        yield
-        return
-    while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError:  # a file system without locks
-            break
-        try:
-            if os.path.samestat(os.fstat(descriptor), path.stat()):
-                break
-        except FileNotFoundError:
-            pass
-        os.close(descriptor)  # the holder before us has removed this file: lock the new one
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(descriptor)

@@ -25,7 +25,7 @@ from revgrad.domains.archives import unpack
 from revgrad.domains.places import data_folder
 from revgrad.domains.sources import SOURCES, NpmPackage, Remote, Source
 from revgrad.errors import DataError, unknown
-from revgrad.files import disk_error
+from revgrad.files import disk_error, one_at_a_time
 from revgrad.version import __version__
 
 if TYPE_CHECKING:
@@ -56,9 +56,13 @@ def fetch(name: str, progress: bool = True, *, timeout: float = 30.0) -> Path:
         raise DataError(
             f"{name} can't be fetched by a program: {source.by_hand} of the data folder ({folder})"
         )
+    if all(found(remote, folder) is not None for remote in source.files):
+        return folder / source.folder  # which may be read-only
     try:
         (folder / source.folder).mkdir(parents=True, exist_ok=True)
-        _fetch_all(source, folder, progress, timeout)
+        waiting = f"another process is fetching {name}: waiting for it"
+        with one_at_a_time(folder / source.folder / ".fetching", waiting):
+            _fetch_all(source, folder, progress, timeout)
     except OSError as error:
         raise DataError(_refused_by_disk(folder / source.folder, error)) from None
     return folder / source.folder
