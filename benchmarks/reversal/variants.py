@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.ndimage import gaussian_filter
 
-from revgrad import Domain, Preprocessing, RampUp, Settings, adapt
+from revgrad import Domain, Preprocessing, RampUp, Settings, adapt, from_arrays
 from revgrad.domains import match_colours, open_domain
 from revgrad.domains.matching import resized
 from revgrad.domains.syn_numbers import SynNumbers, syn_numbers
@@ -60,6 +61,9 @@ class Variant:
     classes     the only digits in both domains
     scale       of the inputs, in standard deviations
     same        the target is the source itself
+    own         the source is the other half of the target's training rows, with their labels, only
+                sharper and of full contrast: the same glyphs as often
+    hidden      units of the domain classifier
     like        the variant whose source-only training would be the same
     """
 
@@ -72,6 +76,8 @@ class Variant:
     max_norm: float | None = None
     scale: float = 1.0
     same: bool = False
+    own: bool = False
+    hidden: tuple[int, ...] = (100,)
     like: str | None = None
 
 
@@ -93,6 +99,13 @@ VARIANTS = {
     "clutter-shares": Variant("clutter, these shares", {"clutter": 0.5}, shares=True),
     "six": Variant("0, 4, 6, 7, 8, 9 alone", classes=(0, 4, 6, 7, 8, 9)),
     "same": Variant("the source as the target", same=True, like="as-is"),
+    "own": Variant("SVHN's own other half, contrast stretched, as the source", own=True),
+    "own-.3": Variant("this source, λ up to .3", own=True, factor=0.3, like="own"),
+    "own-.1": Variant("this source, λ up to .1", own=True, factor=0.1, like="own"),
+    "own-long": Variant("this source, 9,000 steps", own=True, steps=9_000),
+    "own-wide": Variant(
+        "this source, domain classifier of (b)", own=True, hidden=(1024, 1024), like="own"
+    ),
 }
 
 
@@ -123,11 +136,34 @@ def with_shares(domain: Domain, shares: np.ndarray) -> Domain:
     return domain.subset(np.sort(np.concatenate(kept)))
 
 
+def stretched(images: np.ndarray) -> np.ndarray:
+    """(n, height, width, 3) uint8: sharper, and nine tenths of the grey values over 200 levels."""
+    values = images.astype(np.float32)
+    values += 1.5 * (values - gaussian_filter(values, (0, 1.5, 1.5, 0)))
+    grey = values.mean(axis=3, keepdims=True)
+    low, high = np.percentile(grey, (5, 95), axis=(1, 2, 3), keepdims=True)
+    values = (values - low) / np.maximum(high - low, 8) * 200 + 28
+    return np.clip(values, 0, 255).astype(np.uint8)
+
+
+def with_stretched(domain: Domain) -> Domain:
+    parts = [
+        domain.batch(np.arange(at, min(at + 1000, len(domain))), augment=False).inputs
+        for at in range(0, len(domain), 1000)
+    ]
+    images = [stretched(part.permute(0, 2, 3, 1).numpy()) for part in parts]
+    return from_arrays(np.concatenate(images), domain.labels, name="svhn-stretched")
+
+
 def domains(variant: Variant) -> tuple[Domain, Domain, Domain]:
     """Source, target, and the labelled target rows that are looked at."""
     target = open_domain("svhn", size=SIZE)
-    rows = np.sort(np.random.default_rng(0).permutation(len(target))[:LOOKED_AT])
-    looked_at = target.subset(rows)
+    order = np.random.default_rng(0).permutation(len(target))
+    looked_at = target.subset(np.sort(order[:LOOKED_AT]))
+    if variant.own:
+        half = len(target) // 2
+        source = with_stretched(target.subset(np.sort(order[half:])))
+        return source, target.subset(np.sort(order[:half])), looked_at
     source = resized(syn_numbers(parameters=SynNumbers(**variant.rendering)), SIZE)
     if variant.shares:
         source = with_shares(source, house_shares())
@@ -159,7 +195,7 @@ def run(name: str, method: str) -> dict[str, Any]:
         target.without_labels() if plain else None,
         method=method,
         settings=settings,
-        hidden=(100,),
+        hidden=variant.hidden,
         preprocessing=None
         if variant.scale == 1
         else Scaled(Preprocessing.fit(*seen), variant.scale),
