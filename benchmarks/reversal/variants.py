@@ -97,6 +97,7 @@ VARIANTS = {
     "fitted": Variant("edges placed as in SVHN", FITTED),
     "clutter": Variant("clutter behind the numbers", {"clutter": 0.5}),
     "clutter-shares": Variant("clutter, these shares", {"clutter": 0.5}, shares=True),
+    "pen": Variant("half of the numbers written by pen", {"pen": 0.5}),
     "six": Variant("0, 4, 6, 7, 8, 9 alone", classes=(0, 4, 6, 7, 8, 9)),
     "same": Variant("the source as the target", same=True, like="as-is"),
     "own": Variant("SVHN's own other half, contrast stretched, as the source", own=True),

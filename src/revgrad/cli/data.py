@@ -66,6 +66,9 @@ def make(
     clutter: float = typer.Option(
         0.0, help="syn-numbers: share of images with structured background, 0 to 1."
     ),
+    pen: float = typer.Option(
+        0.0, help="syn-numbers: share of images written by pen instead of set in a font, 0 to 1."
+    ),
     pictograms: Path | None = typer.Option(
         None, help="syn-signs: a folder of pictures 0.png … 42.png instead of our drawings."
     ),
@@ -83,6 +86,7 @@ def make(
         seed=seed,
         size=size,
         clutter=clutter,
+        pen=pen,
         pictograms=pictograms,
         workers=workers,
     )

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from revgrad.domains.pen import Hand, inks
 from revgrad.errors import DataError, InputError, missing_extra
 
 #: Faces used unless said otherwise, by package and folder in it. Several weights of a family, for
@@ -151,7 +152,7 @@ def _under(folder: Path) -> list[Path]:
 
 
 class Glyphs(NamedTuple):
-    """Glyphs of several fonts; lengths in heights of the font's tallest glyph.
+    """Glyphs of several faces; lengths in heights of the font's tallest glyph.
 
     fields   (fonts, characters, side, side) float32: distance to the outline, positive inside,
              over a square `REACH` wide. Its middle is half-way across the glyph's ink, and
@@ -166,19 +167,20 @@ class Glyphs(NamedTuple):
     middles: np.ndarray
 
 
-def glyphs(chosen: Sequence[Font], characters: str = "0123456789") -> Glyphs:
-    """The glyphs of `characters` in each of the `chosen` fonts; drawn once in a process."""
+def glyphs(chosen: Sequence[Font | Hand], characters: str = "0123456789") -> Glyphs:
+    """The glyphs of `characters` in each of the `chosen` faces; drawn once in a process."""
     return _glyphs(tuple(chosen), characters)
 
 
 @lru_cache(maxsize=4)
-def _glyphs(chosen: tuple[Font, ...], characters: str) -> Glyphs:
+def _glyphs(chosen: tuple[Font | Hand, ...], characters: str) -> Glyphs:
     shape = (len(chosen), len(characters))
     fields = np.empty((*shape, _SIDE, _SIDE), dtype=np.float32)
     widths = np.empty(shape, dtype=np.float32)
     middles = np.empty(shape, dtype=np.float32)
-    for at, font in enumerate(chosen):
-        for number, ink in enumerate(_inks(font, characters)):
+    for at, face in enumerate(chosen):
+        drawn = _written(face, characters) if isinstance(face, Hand) else _inks(face, characters)
+        for number, ink in enumerate(drawn):
             rows, columns = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
             fields[at, number] = _field(ink)
             widths[at, number] = (columns[-1] - columns[0] + 1) / _UNIT
@@ -186,6 +188,11 @@ def _glyphs(chosen: tuple[Font, ...], characters: str) -> Glyphs:
     for array in (fields, widths, middles):
         array.flags.writeable = False  # all callers share them
     return Glyphs(fields, widths, middles)
+
+
+def _written(hand: Hand, characters: str) -> list[np.ndarray]:
+    digits = inks(hand, _SIDE * _REDUCED, _UNIT)
+    return [digits[int(one)] for one in characters]
 
 
 def _inks(font: Font, characters: str) -> list[np.ndarray]:

@@ -15,7 +15,7 @@ from revgrad.errors import InputError, unknown
 #: Which options each generator takes.
 OPTIONS = {
     "mnist-m": {"seed", "size"},
-    "syn-numbers": {"count", "seed", "clutter", "workers"},
+    "syn-numbers": {"count", "seed", "clutter", "pen", "workers"},
     "syn-signs": {"count", "seed", "pictograms", "workers"},
 }
 
@@ -27,6 +27,7 @@ def make_domain(
     seed: int = 0,
     size: int | None = None,
     clutter: float = 0.0,
+    pen: float = 0.0,
     pictograms: Path | None = None,
     workers: int | None = None,
 ) -> Domain:
@@ -38,6 +39,7 @@ def make_domain(
         "count": count,
         "size": size,
         "clutter": clutter or None,
+        "pen": pen or None,
         "pictograms": pictograms,
         "workers": workers,
     }
@@ -49,7 +51,7 @@ def make_domain(
     if name == "mnist-m":
         return mnist_m(part, seed=seed, size=size or 28)
     if name == "syn-numbers":
-        numbers = replace(SynNumbers(), seed=seed, clutter=clutter)
+        numbers = replace(SynNumbers(), seed=seed, clutter=clutter, pen=pen)
         return syn_numbers(part, count=count, parameters=numbers, workers=workers)
     signs = replace(SynSigns(), seed=seed)
     return syn_signs(part, count=count, parameters=signs, pictograms=pictograms, workers=workers)

@@ -3,7 +3,8 @@
 One-, two- and three-digit numbers from many fonts, under variation of place, turn, size, colours
 of stroke and background, contrast, light, blur and noise, as in the paper; the rest of the number
 reaches to the border and over it. The paper's set had nothing structured behind the numbers; that
-is the default, and `clutter` puts plates, edges, lines and blobs there.
+is the default, and `clutter` puts plates, edges, lines and blobs there. `pen` writes numbers in
+forms that the fonts lack.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from revgrad.domains.generating import (
     library_versions,
     uniforms,
 )
+from revgrad.domains.pen import HANDS
 from revgrad.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ class SynNumbers:
 
     seed: int = 0
     size: int = 32
+    pen: float = 0.0  # share of numbers written by the pen of `pen.HANDS` instead of set in a font
     lengths: tuple[float, float, float] = (0.12, 0.45, 0.43)  # shares of one-, two-, three-digit
     height: Range = (0.55, 0.92)  # of the digits
     aspect: Range = (0.62, 1.12)  # stretch of their width
@@ -78,7 +81,7 @@ class SynNumbers:
                 raise InputError(f"syn-numbers: {name} must be (least, most), not {value}")
         if self.size < 8:
             raise InputError(f"syn-numbers: size must be 8 or more, not {self.size}")
-        for name in ("outline", "shadow", "clutter"):
+        for name in ("pen", "outline", "shadow", "clutter"):
             if not 0 <= getattr(self, name) <= 1:
                 raise InputError(
                     f"syn-numbers: {name} must be between 0 and 1, not {getattr(self, name)}"
@@ -152,13 +155,15 @@ def make_numbers(
 ) -> Generated:
     """Images (count, size, size, 3) uint8 and labels, made or found in the cache folder."""
     chosen = fonts(font_folders)
+    hands = HANDS if parameters.pen else ()
     return generated(
         "syn-numbers",
         count,
         parameters,
         draw,
-        context=lambda: glyphs(chosen),
-        inputs={f"{at:03d} {font.name}": font.sha256 for at, font in enumerate(chosen)},
+        context=lambda: glyphs([*chosen, *hands]),
+        inputs={f"{at:03d} {font.name}": font.sha256 for at, font in enumerate(chosen)}
+        | {f"{at:03d} {hand.name}": "" for at, hand in enumerate(hands)},
         versions={"syn-numbers": _VERSION, **library_versions("numpy", "pillow", "scipy")},
         workers=workers,
         progress=progress,
@@ -223,7 +228,7 @@ class _Chunk:
     def _choose(self) -> None:
         """Which number, in which font; where its digits stand from the middle one's middle."""
         shares = np.cumsum(self.parameters.lengths) / sum(self.parameters.lengths)
-        self.font = (self.unit() * len(self.drawn.fields)).astype(np.int64)
+        self.font = self._faces(self.unit())
         self.length = 1 + np.searchsorted(shares[:2], self.unit(), side="right")
         middle = (self.unit() * self.length).astype(np.int64)
         self.digits = (np.stack([self.unit() for _ in range(3)], axis=1) * 10).astype(np.int64)
@@ -235,6 +240,14 @@ class _Chunk:
         centres = np.cumsum(widths + gap, axis=1) - gap - widths / 2
         self.offsets = centres - centres[rows, middle][:, None]
         self.widths = widths
+
+    def _faces(self, unit: np.ndarray) -> np.ndarray:
+        """Which glyphs: a font's, or a hand's, which stand behind them."""
+        share, hands = _f(self.parameters.pen), len(HANDS) if self.parameters.pen else 0
+        fonts = len(self.drawn.fields) - hands
+        by_pen = fonts + unit / max(share, _f(1e-9)) * hands
+        in_type = (unit - share) / max(1 - share, _f(1e-9)) * fonts
+        return np.where(unit < share, by_pen, in_type).astype(np.int64)
 
     def _place(self) -> None:
         """Where each pixel lies on the number: x and y in heights from the middle digit's."""
