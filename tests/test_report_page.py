@@ -768,7 +768,10 @@ def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
             assert b"<!doctype html>" in answer.read(200)
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        try:
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()  # else leaving `with` would wait for it
     assert process.returncode == 0
     assert "no longer watching" in out
     assert err == ""
