@@ -107,6 +107,13 @@ VARIANTS = {
     "own-wide": Variant(
         "this source, domain classifier of (b)", own=True, hidden=(1024, 1024), like="own"
     ),
+    "own-wide-long": Variant(
+        "this source, domain classifier of (b), 9,000 steps",
+        own=True,
+        hidden=(1024, 1024),
+        steps=9_000,
+        like="own-long",
+    ),
 }
 
 
