@@ -204,8 +204,8 @@ house numbers, as SVHN's are, take back half of the loss: shares that differ see
 The recommended recipe, whose reversal is a hundredth as strong, gains on the same data.
 
 The cause is not in the drawn numbers alone. With SVHN's own other half as the source, only sharper
-and of full contrast, glyphs and shares agree; full reversal still loses, less with a larger domain
-classifier, and a λ up to .1 gains a point. Presumably the domains meet at λ = 1 before the classes
+and of full contrast, glyphs and shares agree; full reversal still loses, two to eight points, with
+either domain classifier and with three times the steps, and a λ up to .1 gains one. Presumably the domains meet at λ = 1 before the classes
 are apart, some classes in the wrong place. It is also erratic: source only, plain and λ up to .1 on
 images of that source that differed by rounding alone ended at .842, .810 and .848, so a point
 between two lines means little. One seed, and another network than (b): a hint at the cause, no
