@@ -205,11 +205,11 @@ The recommended recipe, whose reversal is a hundredth as strong, gains on the sa
 
 The cause is not in the drawn numbers alone. With SVHN's own other half as the source, only sharper
 and of full contrast, glyphs and shares agree; full reversal still loses, two to eight points, with
-either domain classifier and with three times the steps, and a λ up to .1 gains one. Presumably the domains meet at λ = 1 before the classes
-are apart, some classes in the wrong place. It is also erratic: source only, plain and λ up to .1 on
-images of that source that differed by rounding alone ended at .842, .810 and .848, so a point
-between two lines means little. One seed, and another network than (b): a hint at the cause, no
-proof.
+either domain classifier and with three times the steps, and a λ up to .1 gains one. Presumably the
+domains meet at λ = 1 before the classes are apart, some classes in the wrong place. It is also
+erratic: source only, plain and λ up to .1 on images of that source that differed by rounding alone
+ended at .842, .810 and .848, so a point between two lines means little. One seed, and another
+network than (b): a hint at the cause, no proof.
 
 `python benchmarks/reversal/variants.py NAME` trains a line of it."""
 
