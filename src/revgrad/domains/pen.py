@@ -15,7 +15,7 @@ from itertools import product
 
 import numpy as np
 
-Path = np.ndarray  # (points, 2)
+Points = np.ndarray  # (n, 2), along a path
 
 _STEP = 0.004  # heights between two points of a path
 
@@ -70,15 +70,14 @@ _PENS = (
 
 
 def _hands() -> Iterator[Hand]:
-    """Each pen with each 3; the other forms in turn, but those of plates and what a pen is too
-    broad for."""
+    """Each pen with each 3; the other forms in turn, but plates have their own."""
     for at, (pen, three) in enumerate(product(_PENS, ("round", "flat"))):
-        stem, plate = pen[0], bool(pen[4])
+        plate = bool(pen[4])
         yield Hand(
             *pen,
             one="foot" if plate else ("flag", "foot", "bare")[at % 3],
             three=three,
-            four="closed" if plate or stem > 0.18 else ("closed", "open")[at // 2 % 2],
+            four="closed" if plate else ("closed", "open")[at // 2 % 2],
             six="curled" if plate else ("curled", "straight")[at // 4 % 2],
             seven=("straight", "curved", "barred")[at // 2 % 3],
         )
@@ -106,7 +105,7 @@ def _inked(hand: Hand, strokes: list[_Stroke], side: int, height: int) -> np.nda
     return np.asarray(image)
 
 
-def _spread(hand: Hand, path: Path, balls: tuple[bool, bool]) -> tuple[np.ndarray, np.ndarray]:
+def _spread(hand: Hand, path: Points, balls: tuple[bool, bool]) -> tuple[np.ndarray, np.ndarray]:
     """Points close to each other along the path, in the inset box, and the pen's radius at each."""
     margin = hand.stem / 2
     across = np.array([hand.width - 2 * margin, 1 - 2 * margin * max(hand.thin, 0.5)])
@@ -118,14 +117,13 @@ def _spread(hand: Hand, path: Path, balls: tuple[bool, bool]) -> tuple[np.ndarra
     down = np.abs(along[:, 1]) / np.maximum(np.hypot(*along.T), 1e-9)
     radii = hand.stem / 2 * (hand.thin + (1 - hand.thin) * down**1.5)
     if hand.ball:
-        # a ball lies inside of the curve's end
         for end, wanted in zip((0, -1), balls, strict=True):
             if wanted:
                 radii[end] = hand.stem * hand.ball / 2
     return points, radii
 
 
-_Stroke = tuple[Path, tuple[bool, bool]]
+_Stroke = tuple[Points, tuple[bool, bool]]
 _NONE = (False, False)
 
 
@@ -223,7 +221,7 @@ def _five(hand: Hand) -> list[_Stroke]:
     )
     strokes = [_line((0.9, 0), (0.14, 0), (0.1, 0.47)), bowl]
     if hand.serif:
-        strokes.append(_line((0.9, 0), (0.9, -0.0), (0.86, hand.serif / 2)))
+        strokes.append(_line((0.9, 0), (0.86, hand.serif / 2)))
     return strokes
 
 
