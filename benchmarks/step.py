@@ -19,8 +19,9 @@ from torch.nn import functional as F
 from measuring import Measurement, compare, header, work
 
 #: turns of each, and steps of a turn
-TURNS = {"mnist": 9, "svhn": 9, "mlp": 41}
-STEPS = {"mnist": 10, "svhn": 2, "mlp": 100}
+TURNS = {"mnist": 9, "svhn": 9, "gtsrb": 9, "mlp": 41}
+STEPS = {"mnist": 10, "svhn": 2, "gtsrb": 2, "mlp": 100}
+SIZES = {"mnist": 28, "svhn": 32, "gtsrb": 40}
 
 
 def data(kind: str) -> tuple[Tensor, Tensor, Tensor]:
@@ -28,8 +29,7 @@ def data(kind: str) -> tuple[Tensor, Tensor, Tensor]:
     torch.manual_seed(0)
     if kind == "mlp":
         return torch.randn(4000, 32), torch.randint(10, (4000,)), torch.randn(4000, 32)
-    size = 32 if kind == "svhn" else 28
-    images = torch.randint(0, 256, (2, 4000, 3, size, size), dtype=torch.uint8)
+    images = torch.randint(0, 256, (2, 4000, 3, *[SIZES[kind]] * 2), dtype=torch.uint8)
     return images[0], torch.randint(10, (4000,)), images[1]
 
 
@@ -66,6 +66,13 @@ def by_hand(kind: str) -> tuple[nn.Module, nn.Module, nn.Module]:
         labels = nn.Sequential(nn.Dropout(), first[0], nn.ReLU(), nn.Dropout())
         labels.extend([first[2], nn.ReLU(), nn.Dropout(), second])
         return features, labels, perceptron(6272, 1024, 1024, 1)
+    if kind == "gtsrb":
+        features = nn.Sequential(
+            *(nn.Conv2d(3, 96, 5), nn.ReLU(), nn.MaxPool2d(2, 2)),
+            *(nn.Conv2d(96, 144, 3), nn.ReLU(), nn.MaxPool2d(2, 2)),
+            *(nn.Conv2d(144, 256, 5), nn.ReLU(), nn.MaxPool2d(2, 2), nn.Flatten()),
+        )
+        return features, perceptron(1024, 512, 43), perceptron(1024, 1024, 1024, 1)
     features = nn.Sequential(nn.Linear(32, 64), nn.ReLU())
     return features, nn.Linear(64, 10), perceptron(64, 64, 1)
 
@@ -133,13 +140,14 @@ class Small(nn.Module):
 
 def ours(kind: str) -> Callable[[], None]:
     import revgrad
-    from revgrad.networks import MNISTNetwork, SVHNNetwork
+    from revgrad.networks import GTSRBNetwork, MNISTNetwork, SVHNNetwork
     from revgrad.training.memory import keep_large_buffers
 
     inputs, labels, others = data(kind)
     source = revgrad.from_arrays(inputs.numpy(), labels.numpy())
     target = revgrad.from_arrays(others.numpy())
-    network = {"mnist": MNISTNetwork, "svhn": SVHNNetwork, "mlp": Small}[kind]()
+    kinds = {"mnist": MNISTNetwork, "svhn": SVHNNetwork, "gtsrb": GTSRBNetwork, "mlp": Small}
+    network = kinds[kind]()
     adapter = revgrad.DomainAdapter.attach(
         network,
         "hidden" if kind == "mlp" else network.layer,

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from revgrad.networks.initialisation import initialise
 from revgrad.networks.rectified import LinearReLU, MaxPoolReLU
 from revgrad.networks.sizes import Size, map_size, require_positive
+from revgrad.networks.winograd import WinogradConvolution
 
 
 class GTSRBNetwork(nn.Module):
@@ -32,9 +33,9 @@ class GTSRBNetwork(nn.Module):
         require_positive(classes=classes, channels=channels)
         self.conv1 = nn.Conv2d(channels, 96, 5)
         self.pool1 = MaxPoolReLU(2, 2)
-        self.conv2 = nn.Conv2d(96, 144, 3)
+        self.conv2 = WinogradConvolution(96, 144, 3)
         self.pool2 = MaxPoolReLU(2, 2)
-        self.conv3 = nn.Conv2d(144, 256, 5)
+        self.conv3 = WinogradConvolution(144, 256, 5)
         self.pool3 = MaxPoolReLU(2, 2)
         height, width = map_size(
             size, self.conv1, self.pool1, self.conv2, self.pool2, self.conv3, self.pool3
