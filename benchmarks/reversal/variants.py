@@ -74,6 +74,7 @@ class Variant:
     steps: int = 3_000
     factor: float = 1.0
     max_norm: float | None = None
+    weight_decay: float = 0.0
     scale: float = 1.0
     same: bool = False
     own: bool = False
@@ -86,6 +87,8 @@ VARIANTS = {
     "long": Variant("16,000 steps", steps=16_000),
     "factor-.3": Variant("λ up to .3", factor=0.3, like="as-is"),
     "factor-.1": Variant("λ up to .1", factor=0.1, like="as-is"),
+    "wide": Variant("domain classifier of (b)", hidden=(1024, 1024), like="as-is"),
+    "decay": Variant("weight decay .002", weight_decay=0.002),
     "shares": Variant("digits' shares of house numbers", shares=True),
     "shares-long": Variant("these shares, 16,000 steps", shares=True, steps=16_000),
     "shares-norm-1": Variant("these shares, norm limit 1", shares=True, max_norm=1.0),
@@ -94,6 +97,14 @@ VARIANTS = {
     "mild": Variant("only the paper's variations", MILD),
     "mild-shares": Variant("only the paper's variations, these shares", MILD, shares=True),
     "clean": Variant("sharp, strong contrast", CLEAN),
+    "clean-.3": Variant("sharp, strong contrast, λ up to .3", CLEAN, factor=0.3, like="clean"),
+    "clean-.1": Variant("sharp, strong contrast, λ up to .1", CLEAN, factor=0.1, like="clean"),
+    "clean-wide": Variant(
+        "sharp, strong contrast, domain classifier of (b)",
+        CLEAN,
+        hidden=(1024, 1024),
+        like="clean",
+    ),
     "fitted": Variant("edges placed as in SVHN", FITTED),
     "clutter": Variant("clutter behind the numbers", {"clutter": 0.5}),
     "clutter-shares": Variant("clutter, these shares", {"clutter": 0.5}, shares=True),
@@ -194,6 +205,7 @@ def run(name: str, method: str) -> dict[str, Any]:
         steps=variant.steps,
         factor=RampUp(10.0, variant.factor),
         max_norm=variant.max_norm,
+        weight_decay=variant.weight_decay,
         evaluate_every=0,
     )
     began = time.monotonic()
