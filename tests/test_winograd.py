@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from revgrad.cutting import cut
+from revgrad.errors import InputError
 from revgrad.networks import GTSRBNetwork
 from revgrad.networks.winograd import (
     FEWEST_ROWS,
@@ -96,10 +97,20 @@ def test_steps_aside_where_it_would_not_pay_or_must_not_differ() -> None:
     with torch.autocast("cpu"):
         assert direct_to_the_bit(images, weight, bias)
     assert direct_to_the_bit(*example(9, 9, 3, torch.float64))
+    one = torch.randn(FEWEST_ROWS, 9, 9)  # an image without a batch, of as many channels
+    assert direct_to_the_bit(one, torch.randn(7, FEWEST_ROWS, 3, 3), bias)
+
+
+def test_wrong_inputs_get_the_librarys_own_error() -> None:
+    images, weight, bias = example(9, 9, 5, torch.float32)
+    with pytest.raises(RuntimeError, match="channels"):
+        convolve(images[:, :3], weight, bias, 0)
+    with pytest.raises(RuntimeError, match="Kernel size"):
+        convolve(images[:, :, :4], weight, bias, 0)
 
 
 def test_other_kernels_are_refused() -> None:
-    with pytest.raises(ValueError, match="not 7"):
+    with pytest.raises(InputError, match="not 7"):
         WinogradConvolution(3, 4, 7)
 
 

@@ -18,6 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from revgrad.errors import InputError
+
 #: Outputs of a tile along each side.
 TILE = 4
 #: Where polynomials are evaluated, in this order, as many as needed; infinity comes on top.
@@ -37,7 +39,7 @@ class WinogradConvolution(nn.Conv2d):
 
     def __init__(self, inputs: int, outputs: int, kernel: int, padding: int = 0) -> None:
         if kernel not in KERNELS:
-            raise ValueError(f"a Winograd convolution has a kernel of {KERNELS}, not {kernel}")
+            raise InputError(f"a Winograd convolution has a kernel of 3 or 5, not {kernel}")
         super().__init__(inputs, outputs, kernel, padding=padding)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -51,7 +53,10 @@ def convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, padding: int) 
         torch.is_grad_enabled()
         and inputs.device.type == "cpu"
         and inputs.dtype == weight.dtype == torch.float32
+        and inputs.ndim == 4
         and len(inputs) >= FEWEST_ROWS
+        and inputs.shape[1] == weight.shape[1]  # else the library's own error is the better one
+        and min(inputs.shape[2:]) >= weight.shape[2]
         and not torch.is_autocast_enabled("cpu")
         and not torch.compiler.is_compiling()
         and not torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
