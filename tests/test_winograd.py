@@ -120,6 +120,7 @@ def test_a_cut_network_decides_at_every_call() -> None:
     images = torch.randn(FEWEST_ROWS, 3, 40, 40, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         parts = cut(network, "pool3")
+        assert parts.traced
         quiet = parts.features(images)
     loud = parts.features(images)
     assert torch.equal(
