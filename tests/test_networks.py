@@ -39,9 +39,9 @@ def literal_mnist(net: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def literal_svhn(net: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
-    x = F.max_pool2d(F.relu(F.conv2d(x, net.conv1.weight, net.conv1.bias, padding=2)), 3, 2)
-    x = F.max_pool2d(F.relu(F.conv2d(x, net.conv2.weight, net.conv2.bias, padding=2)), 3, 2)
-    features = F.relu(F.conv2d(x, net.conv3.weight, net.conv3.bias, padding=2))
+    x = F.max_pool2d(F.relu(F.conv2d(x, net.conv1.weight, net.conv1.bias, padding=1)), 3, 2)
+    x = F.max_pool2d(F.relu(F.conv2d(x, net.conv2.weight, net.conv2.bias, padding=1)), 3, 2)
+    features = F.relu(F.conv2d(x, net.conv3.weight, net.conv3.bias, padding=1))
     x = F.relu(F.linear(features.flatten(1), net.fc4.weight, net.fc4.bias))
     x = F.relu(F.linear(x, net.fc5.weight, net.fc5.bias))
     return features, F.linear(x, net.fc6.weight, net.fc6.bias)
@@ -103,9 +103,9 @@ CASES = [
         without_dropout={},
     ),
     Case(
-        *("svhn", SVHNNetwork, 10, 32, "conv3", (128, 7, 7)),
+        *("svhn", SVHNNetwork, 10, 32, "conv3", (128, 3, 3)),
         layers=("conv1", "conv2", "conv3", "fc4", "fc5", "fc6"),
-        parameters=25_896_906,
+        parameters=10_168_266,
         domain_hidden=(1024, 1024),
         max_norm=4.0,
         literal=literal_svhn,
@@ -333,7 +333,7 @@ def test_svhn_starts_gently() -> None:
     [
         (MNISTNetwork, (28, 36), 48 * 4 * 6),
         (MNISTNetwork, 32, 48 * 5 * 5),
-        (SVHNNetwork, 28, 128 * 6 * 6),
+        (SVHNNetwork, 28, 128 * 2 * 2),
         (GTSRBNetwork, 48, 256 * 3 * 3),
     ],
 )

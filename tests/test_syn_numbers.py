@@ -20,6 +20,7 @@ from revgrad.domains.syn_numbers import (
     _Chunk,
     _sample,
     draw,
+    house_digits,
     make_numbers,
     syn_numbers,
 )
@@ -133,10 +134,24 @@ def test_the_label_is_the_digit_in_the_middle(every: list[Font], name: str) -> N
         assert alone < 0.03 if lengths[0] else alone > 0.05
 
 
-def test_labels_are_all_digits_alike(drawn: Glyphs) -> None:
-    _, labels = draw(np.arange(3000), dataclasses.replace(PLAIN, size=8), drawn)
-    assert np.bincount(labels, minlength=10).min() > 230
+@pytest.mark.parametrize("shares", [(1,) * 10, SynNumbers().digits, (0, 3) + (0,) * 7 + (1,)])
+def test_digits_come_by_their_shares(drawn: Glyphs, shares: tuple[float, ...]) -> None:
+    parameters = dataclasses.replace(PLAIN, size=8, digits=shares)
+    _, labels = draw(np.arange(6000), parameters, drawn)
+    wanted = np.asarray(shares) / sum(shares)
+    assert np.allclose(np.bincount(labels, minlength=10) / 6000, wanted, atol=0.02)
+    assert not (np.bincount(labels, minlength=10) > 0)[wanted == 0].any()
     assert labels.dtype == np.int64
+
+
+def test_house_numbers_begin_with_small_digits() -> None:
+    """Against the digits of every number, one by one."""
+    slow = np.zeros(10)
+    for number in range(1, 500):
+        for digit in str(number):
+            slow[int(digit)] += np.log((number + 1) / number)
+    assert np.allclose(house_digits(500), slow / slow.sum(), atol=1e-4)
+    assert np.argmax(SynNumbers().digits) == 1
 
 
 @pytest.mark.parametrize("height", [0.55, 0.9])

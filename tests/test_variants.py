@@ -13,15 +13,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks" / "reversal")
 import variants
 
 
-def test_house_numbers_begin_with_small_digits() -> None:
-    """Against whole numbers weighted by 1/n, as numbers of uniform logarithm are."""
-    slow = np.zeros(10)
-    for number in range(1, 3000):
-        for digit in str(number):
-            slow[int(digit)] += np.log((number + 1) / number)
-    assert np.allclose(variants.house_shares(), slow / slow.sum(), atol=0.003)
-
-
 def test_rows_are_kept_by_shares() -> None:
     labels = np.repeat(np.arange(3), 100)
     domain = from_arrays(np.zeros((300, 2), dtype=np.float32), labels)

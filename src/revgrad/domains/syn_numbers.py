@@ -2,9 +2,10 @@
 
 One-, two- and three-digit numbers from many fonts, under variation of place, turn, size, colours
 of stroke and background, contrast, light, blur and noise, as in the paper; the rest of the number
-reaches to the border and over it. The paper's set had nothing structured behind the numbers; that
-is the default, and `clutter` puts plates, edges, lines and blobs there. `pen` writes numbers in
-forms that the fonts lack.
+reaches to the border and over it. Small digits come more often than large ones, as in any street:
+where shares of classes differ between domains, mixing the domains mismatches classes. The paper's
+set had nothing structured behind the numbers; that is the default, and `clutter` puts plates,
+edges, lines and blobs there. `pen` writes numbers in forms that the fonts lack.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 #: Images of a split unless said otherwise (the paper's training set had about 500,000).
 COUNTS = {"train": 100_000, "test": 10_000}
 
-_VERSION = "1"  # of the generator: a new number makes cached sets be generated anew
+_VERSION = "2"  # of the generator: a new number makes cached sets be generated anew
 _COLUMNS = 128  # random numbers of an image, besides its noise
 _CHUNK = 64  # images computed at a time: what stays in the processor's cache
 _TAPS = 6  # pixels the blur reaches to each side
@@ -43,6 +44,19 @@ _WARM = np.array([1, 0.1, -1], dtype=np.float32)
 _GREEN = np.array([-0.3, 0.35, -0.15], dtype=np.float32)
 
 Range = tuple[float, float]
+
+
+def house_digits(most: int = 3000) -> tuple[float, ...]:
+    """How often each digit stands in house numbers below `most`, of which there are the fewer the
+    larger they are: each decade of a street's numbers is as common as the next (n weighs ln(1 +
+    1/n))."""
+    numbers = np.arange(1, most)
+    weights = np.log1p(1 / numbers)
+    counts = np.zeros(10)
+    while numbers.any():
+        np.add.at(counts, numbers[numbers > 0] % 10, weights[numbers > 0])
+        numbers //= 10
+    return tuple(round(float(share), 4) for share in counts / counts.sum())
 
 
 @dataclass(frozen=True)
@@ -56,6 +70,7 @@ class SynNumbers:
     size: int = 32
     pen: float = 0.0  # share of numbers written by the pen of `pen.HANDS` instead of set in a font
     lengths: tuple[float, float, float] = (0.12, 0.45, 0.43)  # shares of one-, two-, three-digit
+    digits: tuple[float, ...] = house_digits()  # how often 0, 1, … 9 are drawn
     height: Range = (0.55, 0.92)  # of the digits
     aspect: Range = (0.62, 1.12)  # stretch of their width
     turn: Range = (-12.0, 12.0)  # degrees
@@ -88,6 +103,8 @@ class SynNumbers:
                 )
         if min(self.lengths) < 0 or sum(self.lengths) <= 0:
             raise InputError(f"syn-numbers: lengths must be three shares, not {self.lengths}")
+        if len(self.digits) != 10 or min(self.digits) < 0 or sum(self.digits) <= 0:
+            raise InputError(f"syn-numbers: digits must be ten shares, not {self.digits}")
         if self.blur[0] <= 0 or self.contrast[0] <= 0 or self.noise[0] <= 0:
             raise InputError("syn-numbers: blur, contrast and noise must begin above 0")
         if self.contrast[1] > self.brightness[1] - self.brightness[0]:
@@ -231,7 +248,9 @@ class _Chunk:
         self.font = self._faces(self.unit())
         self.length = 1 + np.searchsorted(shares[:2], self.unit(), side="right")
         middle = (self.unit() * self.length).astype(np.int64)
-        self.digits = (np.stack([self.unit() for _ in range(3)], axis=1) * 10).astype(np.int64)
+        often = np.cumsum(self.parameters.digits) / sum(self.parameters.digits)
+        drawn = np.stack([self.unit() for _ in range(3)], axis=1)
+        self.digits = np.searchsorted(often[:9], drawn, side="right")
         rows = np.arange(self.n)
         self.labels = self.digits[rows, middle]
         self.middle = middle

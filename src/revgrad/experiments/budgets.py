@@ -86,14 +86,14 @@ BUDGETS: dict[str, Budget] = {
         ),
         Budget(
             "quick",
-            {"mnist": 1_000, "svhn": 100, "gtsrb": 70, "compact": 130, "bottleneck": 200},
+            {"mnist": 1_000, "svhn": 250, "gtsrb": 110, "compact": 130, "bottleneck": 200},
             svm_rows=1_000,
             test_rows=1_000,
             seeds=1,
         ),
         Budget(
             "standard",
-            {"mnist": 36_000, "svhn": 4_000, "gtsrb": 6_000, "compact": 4_000, "bottleneck": 400},
+            {"mnist": 36_000, "svhn": 8_000, "gtsrb": 6_000, "compact": 4_000, "bottleneck": 400},
             svm_rows=20_000,
             by_table={"semi-supervised": 1_500},
         ),

@@ -24,8 +24,10 @@ class SVHNNetwork(nn.Module):
     """(n, channels, size, size) → (n, classes) logits.
 
     Unpadded, a 4×4 map would be left for the third 5×5 convolution, which doesn't fit; so every
-    convolution keeps its size (padding 2): 32 → 32 → 15 → 15 → 7 → 7, and `conv3` gives
-    (n, 128, 7, 7), 6,272 features (28 → 28 → 13 → 13 → 6 → 6: 4,608).
+    convolution is padded by 1, the least that fits: 32 → 30 → 14 → 12 → 5 → 3, and `conv3` gives
+    (n, 128, 3, 3), 1,152 features (28 → 26 → 12 → 10 → 4 → 2: 512). Padded by 2, which would keep
+    the maps' sizes, it gives 7×7 positions that each see a small part of the image: there plain
+    reversal lost more than it gained (docs/paper.md).
     `keep` are the shares kept by dropout: of the input, behind the three convolutions and behind
     the two dense layers. The paper gives no numbers; by default half of each dense layer is kept
     and the rest is whole. `SRIVASTAVA` are those of Srivastava et al. 2014, from whom the paper
@@ -56,13 +58,13 @@ class SVHNNetwork(nn.Module):
             )
         drops = [nn.Dropout(1 - share) if share < 1 else nn.Identity() for share in keep]
         self.drop0 = drops[0]
-        self.conv1 = nn.Conv2d(channels, 64, 5, padding=2)
+        self.conv1 = nn.Conv2d(channels, 64, 5, padding=1)
         self.pool1 = MaxPoolReLU(3, 2)
         self.drop1 = drops[1]
-        self.conv2 = nn.Conv2d(64, 64, 5, padding=2)
+        self.conv2 = nn.Conv2d(64, 64, 5, padding=1)
         self.pool2 = MaxPoolReLU(3, 2)
         self.drop2 = drops[2]
-        self.conv3 = ConvolutionReLU(64, 128, 5, padding=2)
+        self.conv3 = ConvolutionReLU(64, 128, 5, padding=1)
         self.drop3 = drops[3]
         height, width = map_size(size, self.conv1, self.pool1, self.conv2, self.pool2, self.conv3)
         self.fc4 = LinearReLU(128 * height * width, 3072)
