@@ -217,8 +217,9 @@ text allows as well, (b) leaves 2×2 positions that see most of the image, as (c
 classifier is down at .64 within 750 steps, and plain gains one to two points (the last lines). So
 (b) is padded by 1 here, and SYN NUMBERS has the digits of house numbers. Both were chosen on the
 images named above, one seed. On the test, seed 0, after 8,000 steps, little of that gain is left:
-the table above has .1 points, .9 with the SVM; the loss of 1.8 is gone. (The recommended rows of this cell were trained when all digits came
-alike often; its batches balance the classes either way.)
+the table above has .1 points, .9 with the SVM; the loss of 1.8 is gone. (The recommended rows of
+this cell were trained when all digits came alike often; its batches balance the classes either
+way.)
 
 `python benchmarks/reversal/variants.py NAME` trains a line of it."""
 
