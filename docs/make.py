@@ -210,9 +210,9 @@ of full contrast, glyphs and shares agree, and full reversal still loses, two to
 also erratic: source only, plain and λ up to .1 on images of that source that differed by rounding
 alone ended at .842, .810 and .848, so a point between two lines means little.
 
-What seems to turn it is the map that the domain classifier sees. (a) leaves 4×4 positions at 28×28 pixels,
-(b) padded by 2 leaves 6×6: each sees a part of the image, and the domain classifier stays right on
-.7 to .8 of the rows by what is local there, whatever is taken away. Padded by 1, which the paper's
+What seems to turn it is the map that the domain classifier sees. (a) leaves 4×4 positions at 28×28
+pixels, (b) padded by 2 leaves 6×6: each sees a part of the image, and the domain classifier stays
+right on .7 to .8 of the rows by what is local there, whatever is taken away. Padded by 1, which the paper's
 text allows as well, (b) leaves 2×2 positions that see most of the image, as (c) does: the domain
 classifier is down at .64 within 750 steps, and plain gains one to two points (the last lines). So
 (b) is padded by 1 here, and SYN NUMBERS has the digits of house numbers. Both were chosen on the
