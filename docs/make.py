@@ -204,25 +204,26 @@ difference of the domains. On the numbers as they are a smaller λ only loses le
 the steps change little. Digits as frequent as in real house numbers, as SVHN's are, take back half
 of the loss: shares that differ are part of it. On numbers whose style is farther from SVHN's
 (sharp, strong contrast) a weak reversal does gain, two points, and the stronger it gets the more it
-loses: λ up to .1, .3, 1, then 1 with a larger domain classifier. The
-cause is not in the drawn numbers alone: with SVHN's own other half as the source, only sharper and
-of full contrast, glyphs and shares agree, and full reversal still loses, two to eight points. It is
-also erratic: source only, plain and λ up to .1 on images of that source that differed by rounding
-alone ended at .842, .810 and .848, so a point between two lines means little.
+loses: λ up to .1, .3, 1, then 1 with a larger domain classifier. The cause is not in the drawn
+numbers alone: with SVHN's own other half as the source, only sharper and of full contrast, glyphs
+and shares agree, and full reversal still loses, two to eight points. It is also erratic: source
+only, plain and λ up to .1 on images of that source that differed by rounding alone ended at .842,
+.810 and .848, so a point between two lines means little.
 
 What seems to turn it is the map that the domain classifier sees. (a) leaves 4×4 positions at 28×28
 pixels, (b) padded by 2 leaves 6×6: each sees a part of the image, and the domain classifier stays
-right on .7 to .8 of the rows by what is local there, whatever is taken away. Padded by 1, which the paper's
-text allows as well, (b) leaves 2×2 positions that see most of the image, as (c) does: the domain
-classifier is down at .64 within 750 steps, and plain gains one to two points (the last lines). So
-(b) is padded by 1 here, and SYN NUMBERS has the digits of house numbers. Both were chosen on the
-images named above, one seed; (b) padded by 2 was not trained on these lines, and a point or two is
-near what they differ by anyway. On the test, seed 0, after 8,000 steps, plain is .1 points above
-source only (.9 with the SVM) where it was 1.8 below, but padding, digits and steps all differ
-between the two, and half of the change is source only's: it fell by 1.0, plain rose by 1.0. The
-lines of (b) and the last ones of (a) were trained by a script of the same settings, the shares of
-(b)'s line drawn at random (46,134 rows, 46,293 by the code as it is). (The recommended rows of this
-cell were trained when all digits came alike often; its batches balance the classes either way.)
+right on .7 to .8 of the rows by what is local there, whatever is taken away. Padded by 1, which the
+paper's text allows as well, (b) leaves 2×2 positions that see most of the image, as (c) does: the
+domain classifier is down at .64 within 750 steps, and plain gains one to two points (the last
+lines). So (b) is padded by 1 here, and SYN NUMBERS has the digits of house numbers. Both were
+chosen on the images named above, one seed; (b) padded by 2 was not trained on these lines, and a
+point or two is near what they differ by anyway. On the test, seed 0, after 8,000 steps, plain is .1
+points above source only (.9 with the SVM) where it was 1.8 below, but padding, digits and steps all
+differ between the two, and half of the change is source only's: it fell by 1.0, plain rose by 1.0.
+The lines of (b) and the last ones of (a) were trained by a script of the same settings, the shares
+of (b)'s line drawn at random (46,134 rows, 46,293 by the code as it is). (The recommended rows of
+this cell were trained when all digits came alike often; its batches balance the classes either
+way.)
 
 `python benchmarks/reversal/variants.py NAME` trains a line of it."""
 
