@@ -21,6 +21,7 @@ from revgrad.domains.domain import Domain
 from revgrad.domains.gtsrb_classes import SIGNS
 from revgrad.domains.signs import photographing
 from revgrad.domains.signs.drawing import Style, drawings
+from revgrad.domains.signs.frequency import COMMON, OCCASIONAL, ON_ROADS, in_turn
 from revgrad.domains.signs.photographing import photograph, scenes
 from revgrad.domains.syn_signs import REALISTIC, SynSigns, syn_signs
 from revgrad.errors import DataError, InputError, UnknownNameError
@@ -31,6 +32,7 @@ module = import_module("revgrad.domains.syn_signs")
 
 #: A camera without faults in front of an upright, full sign: what each test changes one thing of.
 PLAIN = SynSigns(
+    often=(1,) * 43,
     fill=(1.0, 1.0),
     aspect=0.0,
     offset=0.0,
@@ -85,7 +87,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-QUICK = SynSigns(styles=1)
+QUICK = SynSigns(styles=1, often=(1,) * 43)
 
 
 # -- the domain -------------------------------------------------------------------------------
@@ -103,6 +105,25 @@ def test_images_labels_and_classes(data: Path) -> None:
     assert images.dtype == np.uint8
     assert len(np.unique(images.reshape(len(images), -1), axis=0)) == len(images)
     assert 40 < images.mean() < 140  # GTSRB's mean is 86
+
+
+def test_signs_come_as_often_as_on_roads(data: Path) -> None:
+    """Three ranks of frequency, each class spread evenly over a round and from the first image."""
+    assert set(COMMON) | set(OCCASIONAL) < set(SIGNS)
+    assert not set(COMMON) & set(OCCASIONAL)
+    domain = syn_signs(count=113 * 2, parameters=SynSigns(styles=1))
+    assert domain.labels is not None
+    counts = dict(zip(SIGNS, np.bincount(domain.labels, minlength=43).tolist(), strict=True))
+    assert {counts[sign] for sign in COMMON} == {10}
+    assert {counts[sign] for sign in OCCASIONAL} == {4}
+    assert {counts[sign] for sign in set(SIGNS) - {*COMMON, *OCCASIONAL}} == {2}
+    places = np.flatnonzero(domain.labels == SIGNS.index("speed limit 30"))
+    assert 12 <= np.diff(places).min() <= np.diff(places).max() <= 45
+
+
+def test_a_round_is_what_it_is_asked_to_be() -> None:
+    assert in_turn((1,) * 43).tolist() == list(range(43))
+    assert in_turn((2, 1, 0, 1)).tolist() == [0, 1, 3, 0]
 
 
 def test_default_counts_are_the_papers(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +157,7 @@ def test_images_do_not_depend_on_their_company() -> None:
     behind = [rng.integers(0, 256, (140, 200, 3), dtype=np.uint8) for _ in range(2)]
     seen = scenes(drawings(96, Style())[None], behind)
     many, labels = photograph(np.arange(150), SynSigns(), seen)
-    assert labels.tolist() == [i % 43 for i in range(150)]
+    assert labels.tolist() == [in_turn(ON_ROADS)[i % 113] for i in range(150)]
     for part in (np.arange(7), np.array([149]), np.array([99, 3, 64])):
         assert (photograph(part, SynSigns(), seen)[0] == many[part]).all()
     threads = torch.get_num_threads()
@@ -175,6 +196,8 @@ def test_every_parameter_changes_the_key_and_the_images(data: Path) -> None:
         other: Any
         if field.name == "split":
             other = "test"
+        elif field.name == "often":
+            other = (1,) * 43
         elif isinstance(value, tuple):
             other = (value[0], value[1] * 0.9)
         else:
@@ -260,6 +283,11 @@ def test_bad_input_is_one_line_and_leaves_nothing(data: Path, tmp_path: Path) ->
         ({"size": 80}, "size must be at most 64 pixels, not 80"),
         ({"styles": 1.5}, "styles must be a whole number"),
         ({"seed": -1}, "seed must be a whole number, 0 or more"),
+        ({"often": (1,) * 42}, "often must be 43 whole numbers, not"),
+        ({"often": [1] * 43}, "often must be 43 whole numbers, not"),
+        ({"often": (0.5,) * 43}, "often must be whole numbers, 0 or more, not all 0"),
+        ({"often": (0,) * 43}, "often must be whole numbers, 0 or more, not all 0"),
+        ({"often": (-1,) * 43}, "often must be whole numbers, 0 or more, not all 0"),
         ({"turn": -3.0}, "turn must be a number, 0 or more, not -3.0"),
         ({"turn": "much"}, "turn must be a number"),
         ({"turn": float("nan")}, "turn must be a number"),

@@ -53,7 +53,7 @@ def syn_signs(
     workers: int | None = None,
     progress: bool = True,
 ) -> Domain:
-    """Synthetic signs like GTSRB's, (3, 40, 40) uint8, image i of class i mod 43.
+    """Synthetic signs like GTSRB's, (3, 40, 40) uint8, each as often as on roads.
 
     count        images; 100,000 of "train", 10,000 of "test"
     parameters   how they look (`REALISTIC`: nearer to GTSRB); the two splits never share random

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from revgrad.domains.signs.frequency import ON_ROADS
 from revgrad.errors import InputError, unknown
 
 SPLITS = ("train", "test")
@@ -22,6 +23,7 @@ class SynSigns:
     split        "train" or "test": they never share random numbers
     size         side of the images, in pixels
     styles       ways each sign is drawn, in turn
+    often        images of each class in a round: as on roads; (1,) * 43 brings all alike
     fill         breadth of the sign
     aspect       its breadth and height differ by at most this factor's logarithm
     offset       largest distance of its middle from the image's, in each direction
@@ -46,6 +48,7 @@ class SynSigns:
     split: str = "train"
     size: int = 40
     styles: int = 1
+    often: tuple[int, ...] = ON_ROADS
     fill: tuple[float, float] = (0.82, 1.0)
     aspect: float = 0.08
     offset: float = 0.05
@@ -79,7 +82,15 @@ class SynSigns:
             raise refuse("size", f"at most {VIEW} pixels")
         if not isinstance(self.seed, int) or self.seed < 0:
             raise refuse("seed", "a whole number, 0 or more")
+        if not isinstance(self.often, tuple) or len(self.often) != len(ON_ROADS):
+            raise refuse("often", f"{len(ON_ROADS)} whole numbers")
+        if not all(type(count) is int and count >= 0 for count in self.often) or not any(
+            self.often
+        ):
+            raise refuse("often", "whole numbers, 0 or more, not all 0")
         for field in fields(self):
+            if field.name == "often":
+                continue
             value = getattr(self, field.name)
             if isinstance(field.default, float) and not (_is_number(value) and 0 <= value < np.inf):
                 raise refuse(field.name, "a number, 0 or more")

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from revgrad.domains.generating import gaussians, uniforms
+from revgrad.domains.signs.frequency import in_turn
 from revgrad.domains.signs.parameters import VIEW, SynSigns
 from revgrad.domains.signs.shapes import MARGIN
 
@@ -51,8 +52,9 @@ def scenes(drawings: np.ndarray, photographs: list[np.ndarray]) -> Scenes:
 
 
 def photograph(indices: np.ndarray, p: SynSigns, seen: Scenes) -> tuple[np.ndarray, np.ndarray]:
-    """Image i shows class i mod 43: images (n, size, size, 3) uint8, labels (n,) int64."""
-    labels = indices % seen.drawings.shape[1]
+    """Classes come in turn, `p.often`: images (n, size, size, 3) uint8, labels (n,) int64."""
+    turns = in_turn(p.often)
+    labels = turns[indices % len(turns)]
     images = np.empty((len(indices), p.size, p.size, 3), dtype=np.uint8)
     with _one_thread(), torch.no_grad():
         for at in range(0, len(indices), _TOGETHER):
