@@ -84,9 +84,8 @@ class SynSigns:
             raise refuse("seed", "a whole number, 0 or more")
         if not isinstance(self.often, tuple) or len(self.often) != len(ON_ROADS):
             raise refuse("often", f"{len(ON_ROADS)} whole numbers")
-        if not all(type(count) is int and count >= 0 for count in self.often) or not any(
-            self.often
-        ):
+        whole = all(type(count) is int and count >= 0 for count in self.often)
+        if not whole or not any(self.often):
             raise refuse("often", "whole numbers, 0 or more, not all 0")
         for field in fields(self):
             if field.name == "often":
