@@ -108,7 +108,7 @@ def test_images_labels_and_classes(data: Path) -> None:
 
 
 def test_signs_come_as_often_as_on_roads(data: Path) -> None:
-    """Three ranks of frequency, each class spread evenly over a round and from the first image."""
+    """Three ranks of frequency, a class never bunched in a part of a round."""
     assert set(COMMON) | set(OCCASIONAL) < set(SIGNS)
     assert not set(COMMON) & set(OCCASIONAL)
     domain = syn_signs(count=113 * 2, parameters=SynSigns(styles=1))

@@ -26,6 +26,6 @@ ON_ROADS = tuple(5 if sign in COMMON else 2 if sign in OCCASIONAL else 1 for sig
 
 
 def in_turn(often: tuple[int, ...]) -> np.ndarray:
-    """The classes of one round of images, those of a class evenly spread over it."""
+    """The classes of one round of images, those of a class spread over it."""
     places = [((turn + 0.5) / count, at) for at, count in enumerate(often) for turn in range(count)]
     return np.array([at for _, at in sorted(places)])

@@ -88,12 +88,10 @@ class SynSigns:
         if not whole or not any(self.often):
             raise refuse("often", "whole numbers, 0 or more, not all 0")
         for field in fields(self):
-            if field.name == "often":
-                continue
             value = getattr(self, field.name)
             if isinstance(field.default, float) and not (_is_number(value) and 0 <= value < np.inf):
                 raise refuse(field.name, "a number, 0 or more")
-            if isinstance(field.default, tuple):
+            if isinstance(field.default, tuple) and len(field.default) == 2:
                 pair = isinstance(value, tuple) and len(value) == 2 and all(map(_is_number, value))
                 if not pair or not 0 <= min(value) <= max(value) < np.inf:
                     raise refuse(field.name, "two numbers, 0 or more")
