@@ -145,7 +145,7 @@ def results_page() -> str:
     lines = [
         "# Results",
         "",
-        "Made by `make docs` from the records under `results/`; no number of a table is typed by hand.",
+        "Made by `make docs` from the records under `results/`; its tables are never typed.",
         "Accuracy is that of the method's own classifier at the end of training, mean ± standard",
         "deviation over seeds; `with SVM` is that of a linear SVM on the last hidden layer.",
         "No run chooses anything by target labels but what says oracle. Generators, recipes and",
