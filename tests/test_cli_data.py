@@ -88,11 +88,15 @@ def test_show_draws_a_row_for_each(empty: Path, call: Callable[..., Shown]) -> N
 
 
 def test_make_generates_once_and_refuses_what_does_not_fit(
-    empty: Path, call: Callable[..., Shown]
+    empty: Path, cache: Path, call: Callable[..., Shown]
 ) -> None:
     made = call("data", "make", "syn-numbers:test", "--count", "50", "--workers", "1", "--json")
     assert made.code == 0, made.err
     assert json.loads(made.out)["count"] == 50
+    varied = call("data", "make", "syn-numbers:test", "--count", "50", "--varied", "--json")
+    assert varied.code == 0, varied.err
+    assert len(list(cache.glob("syn-numbers-*/about.json"))) == 2
+    assert "mnist-m takes no varied" in call("data", "make", "mnist-m", "--varied").line
     assert "mnist-m takes no count" in call("data", "make", "mnist-m", "--count", "5").line
     assert "did you mean 'syn-signs'" in call("data", "make", "syn-sings").line
 

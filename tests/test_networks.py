@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from revgrad.networks import (
     initialise,
     one_hidden,
 )
+from revgrad.networks.sizes import map_size
 from revgrad.networks.svhn import SRIVASTAVA, WHOLE
 
 
@@ -39,9 +41,11 @@ def literal_mnist(net: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def literal_svhn(net: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
-    x = F.max_pool2d(F.relu(F.conv2d(x, net.conv1.weight, net.conv1.bias, padding=1)), 3, 2)
-    x = F.max_pool2d(F.relu(F.conv2d(x, net.conv2.weight, net.conv2.bias, padding=1)), 3, 2)
-    features = F.relu(F.conv2d(x, net.conv3.weight, net.conv3.bias, padding=1))
+    for layer in (net.conv1, net.conv2):
+        # a row and a column that no maximum takes, where Caffe's last window reaches over the edge
+        x = F.pad(F.relu(F.conv2d(x, layer.weight, layer.bias)), (0, 1, 0, 1), value=-1.0)
+        x = F.max_pool2d(x, 3, 2)
+    features = F.relu(F.conv2d(x, net.conv3.weight, net.conv3.bias))
     x = F.relu(F.linear(features.flatten(1), net.fc4.weight, net.fc4.bias))
     x = F.relu(F.linear(x, net.fc5.weight, net.fc5.bias))
     return features, F.linear(x, net.fc6.weight, net.fc6.bias)
@@ -103,13 +107,13 @@ CASES = [
         without_dropout={},
     ),
     Case(
-        *("svhn", SVHNNetwork, 10, 32, "conv3", (128, 3, 3)),
+        *("svhn", SVHNNetwork, 10, 32, "conv3", (128, 1, 1)),
         layers=("conv1", "conv2", "conv3", "fc4", "fc5", "fc6"),
-        parameters=10_168_266,
+        parameters=7_022_538,
         domain_hidden=(1024, 1024),
         max_norm=4.0,
         literal=literal_svhn,
-        gentle={"fc5": math.sqrt(0.5), "fc6": 0.1 * math.sqrt(0.5)},
+        gentle={"fc4": 0.3, "fc5": 0.3 * math.sqrt(0.5), "fc6": math.sqrt(0.5)},
         without_dropout={"keep": WHOLE},
     ),
     Case(
@@ -319,12 +323,13 @@ def test_svhn_dropout_rates_and_modes() -> None:
 
 
 def test_svhn_starts_gently() -> None:
-    """The drawn weights of He, less where dropout stands before a layer, and the last a tenth."""
+    """The drawn weights of He, less where dropout stands before a layer and where it is dense."""
     keep = (0.9, 0.8, 1.0, 0.6, 0.5, 0.25)
-    ours, drawn = SVHNNetwork(size=28, keep=keep, seed=4), SVHNNetwork(size=28, seed=None)
+    ours, drawn = SVHNNetwork(keep=keep, seed=4), SVHNNetwork(seed=None)
     initialise(drawn, 4)
-    for layer, share, last in zip(CASES[1].layers, keep, [1] * 5 + [0.1], strict=True):
-        wanted = drawn.get_submodule(layer).weight * math.sqrt(share) * last  # type: ignore[operator]
+    dense = [1, 1, 1, 0.3, 0.3, 1]
+    for layer, share, part in zip(CASES[1].layers, keep, dense, strict=True):
+        wanted = drawn.get_submodule(layer).weight * math.sqrt(share) * part  # type: ignore[operator]
         assert torch.allclose(ours.get_submodule(layer).weight, wanted, atol=1e-9)  # type: ignore[arg-type]
 
 
@@ -333,7 +338,8 @@ def test_svhn_starts_gently() -> None:
     [
         (MNISTNetwork, (28, 36), 48 * 4 * 6),
         (MNISTNetwork, 32, 48 * 5 * 5),
-        (SVHNNetwork, 28, 128 * 2 * 2),
+        (SVHNNetwork, 36, 128 * 2 * 2),
+        (SVHNNetwork, (34, 41), 128 * 1 * 3),
         (GTSRBNetwork, 48, 256 * 3 * 3),
     ],
 )
@@ -366,6 +372,7 @@ def test_one_hidden_takes_vectors_and_drops_rectified_units() -> None:
     ("make", "message"),
     [
         (lambda: MNISTNetwork(size=12), "images of 12×12 are too small"),
+        (lambda: SVHNNetwork(size=31), "images of 31×31 are too small"),
         (lambda: GTSRBNetwork(size=(40, 20)), "images of 40×20 are too small"),
         (lambda: AlexNet(size=62), "images of 62×62 are too small"),
         (lambda: MNISTNetwork(classes=0), "classes must be at least 1, got 0"),
@@ -467,3 +474,10 @@ def test_no_import_without_a_colon(own_module: str) -> None:
     with pytest.raises(UnknownNameError):
         build_network(own_module, **SETTINGS)
     assert own_module not in sys.modules
+
+
+def test_map_size_is_what_the_layers_give() -> None:
+    for n in range(3, 24):
+        for kernel, stride, up in itertools.product((1, 2, 3), (1, 2, 3), (False, True)):
+            pool = nn.MaxPool2d(kernel, stride, padding=kernel // 2, ceil_mode=up)
+            assert map_size((n, n + 1), pool) == pool(torch.zeros(1, 1, n, n + 1)).shape[2:]

@@ -154,6 +154,26 @@ def test_house_numbers_begin_with_small_digits() -> None:
     assert np.argmax(SynNumbers().digits) == 1
 
 
+def test_the_default_varies_what_the_paper_lists_and_varied_the_rest() -> None:
+    """Against the fields one by one: text, place, turn, size, colours and blur; or all."""
+
+    def steady(parameters: SynNumbers) -> set[str]:
+        values = dataclasses.asdict(parameters)
+        values["noise"] = 0 if max(values["noise"]) < 1 / 255 else values["noise"]
+        ranges = ("shear", "perspective", "weight")
+        still = {name for name in ranges if values[name] == (0, 0)}
+        return still | {
+            name for name in ("light", "outline", "shadow", "noise") if not values[name]
+        }
+
+    unlisted = {"shear", "perspective", "weight", "light", "outline", "shadow", "noise"}
+    assert steady(SynNumbers()) == unlisted
+    assert steady(SynNumbers.varied()) == set()
+    usual, varied = dataclasses.asdict(SynNumbers()), dataclasses.asdict(SynNumbers.varied())
+    assert {name for name in usual if usual[name] != varied[name]} == unlisted
+    assert SynNumbers.varied(seed=3, light=0.1).light == 0.1
+
+
 @pytest.mark.parametrize("height", [0.55, 0.9])
 def test_height_and_middle(drawn: Glyphs, height: float) -> None:
     images, _ = draw(np.arange(150), plain(height=(height, height), size=48), drawn)

@@ -69,6 +69,12 @@ def make(
     pen: float = typer.Option(
         0.0, help="syn-numbers: share of images written by pen instead of set in a font, 0 to 1."
     ),
+    varied: bool = typer.Option(
+        False,
+        "--varied",
+        help="syn-numbers: light, shadows, outlines, noise and slant too, which the paper does not "
+        "list.",
+    ),
     pictograms: Path | None = typer.Option(
         None, help="syn-signs: a folder of pictures 0.png … 42.png instead of our drawings."
     ),
@@ -87,6 +93,7 @@ def make(
         size=size,
         clutter=clutter,
         pen=pen,
+        varied=varied,
         pictograms=pictograms,
         workers=workers,
     )

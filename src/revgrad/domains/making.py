@@ -15,7 +15,7 @@ from revgrad.errors import InputError, unknown
 #: Which options each generator takes.
 OPTIONS = {
     "mnist-m": {"seed", "size"},
-    "syn-numbers": {"count", "seed", "clutter", "pen", "workers"},
+    "syn-numbers": {"count", "seed", "clutter", "pen", "varied", "workers"},
     "syn-signs": {"count", "seed", "pictograms", "workers"},
 }
 
@@ -28,6 +28,7 @@ def make_domain(
     size: int | None = None,
     clutter: float = 0.0,
     pen: float = 0.0,
+    varied: bool = False,
     pictograms: Path | None = None,
     workers: int | None = None,
 ) -> Domain:
@@ -40,6 +41,7 @@ def make_domain(
         "size": size,
         "clutter": clutter or None,
         "pen": pen or None,
+        "varied": varied or None,
         "pictograms": pictograms,
         "workers": workers,
     }
@@ -51,7 +53,8 @@ def make_domain(
     if name == "mnist-m":
         return mnist_m(part, seed=seed, size=size or 28)
     if name == "syn-numbers":
-        numbers = replace(SynNumbers(), seed=seed, clutter=clutter, pen=pen)
+        kind = SynNumbers.varied if varied else SynNumbers
+        numbers = kind(seed=seed, clutter=clutter, pen=pen)
         return syn_numbers(part, count=count, parameters=numbers, workers=workers)
     signs = replace(SynSigns(), seed=seed)
     return syn_signs(part, count=count, parameters=signs, pictograms=pictograms, workers=workers)

@@ -27,7 +27,8 @@ class Experiment:
                 texts for `open_domain`; the target's labels are hidden from every method but those
                 whose name says that they see them, and the test is read once, at the end
     network     a name of `NETWORKS`; with a backbone, what the domains are seen through comes first
-    size        of the images, in pixels
+    size        of the images, in pixels, as the network takes them
+    native      as they come: what a recipe with a network of its own trains on; None: the same
     published   method → number, where the paper has one
     rate        of the plain methods where it is not the paper's usual one
     measure     what the table shows: accuracy, or error = 1 − accuracy
@@ -52,6 +53,7 @@ class Experiment:
     labelled: int = 0
     others: bool = True
     backbone: str | None = None
+    native: int | None = None
     seeds: tuple[int, ...] = (0, 1, 2)
     note: str = ""
 

@@ -123,18 +123,27 @@ def describe_row(row: Row) -> dict[str, Any]:
     return {
         **settings.describe(),
         "network": recipe.network or row.experiment.network,
-        "size": row.cell.size,
+        "size": image_size(row),
         "test": row.cell.test,
         **recipe.describe(),
     }
 
 
-def open_data(row: Row) -> Data:
-    """The row's domains: labels hidden from those who must not see them, data cut to the budget."""
-    cell, budget, method = row.cell, row.budget, row.method
-    source = some_rows(opened(cell.source, cell.size), budget.rows, 0)
-    target = any_rows(opened(cell.target, cell.size), budget.rows)
-    test = opened(cell.test, cell.size)
+def image_size(row: Row) -> int:
+    """Side of the images that the row's network sees: the recommended one takes them as is."""
+    native = row.cell.native if row.method == "recommended" else None
+    return native or row.cell.size
+
+
+def open_data(row: Row, size: int | None = None) -> Data:
+    """The row's domains: labels hidden from those who must not see them, data cut to the budget.
+
+    size   of the images, where not that of the row's network
+    """
+    cell, budget, method, size = row.cell, row.budget, row.method, size or image_size(row)
+    source = some_rows(opened(cell.source, size), budget.rows, 0)
+    target = any_rows(opened(cell.target, size), budget.rows)
+    test = opened(cell.test, size)
     source, target, test = match_colours([source, target, test])
     seen: Domain | None
     if cell.labelled:
@@ -215,7 +224,7 @@ def _train(row: Row, data: Data, report: Report) -> Adapted:
             "source": row.cell.source,
             "target": row.cell.target,
             "test": row.cell.test,
-            "size": str(row.cell.size),
+            "size": str(image_size(row)),
             "per_image": recipe.per_image,
             "outputs": data.source.class_count,
         },

@@ -46,10 +46,12 @@ TABLE1 = (
         target="svhn",
         test="svhn:test",
         network="svhn",
-        size=28,
+        size=32,
+        native=28,
         methods=METHODS,
         published=_published(0.8665, (0.8672, 0.013), (0.9048, 0.661), 0.9244),
-        note="our own SYN NUMBERS, 100,000 images; all at 28×28 pixels",
+        note="our own SYN NUMBERS, 100,000 images; the paper's network takes 32×32 pixels, SVHN "
+        "enlarged to it; recommended takes 28×28",
     ),
     Experiment(
         table="table1",
@@ -58,11 +60,13 @@ TABLE1 = (
         target="mnist",
         test="mnist:test",
         network="svhn",
-        size=28,
+        size=32,
+        native=28,
         methods=METHODS,
         published=_published(0.5919, (0.6157, 0.059), (0.7107, 0.293), 0.9951),
         rate=Constant(0.01),
-        note="all at 28×28 pixels; a constant rate, as the paper has it between MNIST and SVHN",
+        note="28×28 pixels, enlarged to 32×32 for the paper's network; a constant rate, as the "
+        "paper has it between MNIST and SVHN",
     ),
     Experiment(
         table="table1",

@@ -12,7 +12,7 @@ from revgrad.evaluation.features import features_at
 from revgrad.experiments.budgets import Budget
 from revgrad.experiments.choosing import choose_cells
 from revgrad.experiments.experiment import Experiment
-from revgrad.experiments.image_rows import LAST_HIDDEN, any_rows, open_data
+from revgrad.experiments.image_rows import LAST_HIDDEN, any_rows, image_size, open_data
 from revgrad.experiments.recipes import recipe_for
 from revgrad.experiments.reproducing import reproduce
 from revgrad.experiments.row import Row, folder_name
@@ -83,7 +83,7 @@ def _check_layer(layer: str, chosen: Sequence[Experiment], methods: Sequence[str
 
 def _cloud(row: Row, layer: str | None) -> Cloud:
     adapted = load(row.folder)
-    data = open_data(replace(row, method="source-only"))
+    data = open_data(replace(row, method="source-only"), image_size(row))
     points = [any_rows(domain, POINTS).without_labels() for domain in (data.source, data.test)]
     place = layer or _papers_layer(row, adapted.layer)
     source, target = (

@@ -38,4 +38,9 @@ def _side(n: int, layer: nn.Conv2d | nn.MaxPool2d, axis: int) -> int:
     def of(value: str | int | tuple[int, ...]) -> int:
         return int(value[axis] if isinstance(value, tuple) else value)
 
-    return (n + 2 * of(layer.padding) - of(layer.kernel_size)) // of(layer.stride) + 1
+    padding, stride = of(layer.padding), of(layer.stride)
+    room = n + 2 * padding - of(layer.kernel_size)
+    if getattr(layer, "ceil_mode", False):
+        up = -(-room // stride)
+        return up if up * stride >= n + padding else up + 1  # no window begins beyond the edge
+    return room // stride + 1

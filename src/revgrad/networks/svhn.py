@@ -13,6 +13,7 @@ from revgrad.errors import InputError
 from revgrad.networks.initialisation import initialise
 from revgrad.networks.rectified import ConvolutionReLU, LinearReLU, MaxPoolReLU
 from revgrad.networks.sizes import Size, map_size, require_positive
+from revgrad.networks.winograd import WinogradConvolution
 
 #: Shares kept by dropout: of the input, behind three convolutions, behind two dense layers.
 DENSE = (1.0, 1.0, 1.0, 1.0, 0.5, 0.5)
@@ -23,11 +24,10 @@ WHOLE = (1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 class SVHNNetwork(nn.Module):
     """(n, channels, size, size) → (n, classes) logits.
 
-    Unpadded, a 4×4 map would be left for the third 5×5 convolution, which doesn't fit; so every
-    convolution is padded by 1, the least that fits: 32 → 30 → 14 → 12 → 5 → 3, and `conv3` gives
-    (n, 128, 3, 3), 1,152 features (28 → 26 → 12 → 10 → 4 → 2: 512). Padded by 2, which would keep
-    the maps' sizes, it gives 7×7 positions that each see a small part of the image: there plain
-    reversal lost more than it gained (docs/paper.md).
+    Unpadded, and the poolings round up, as Caffe's do: 32 → 28 → 14 → 10 → 5 → 1, which fits 32×32
+    pixels to the last one. `conv3` gives (n, 128, 1, 1): 128 features, each of which sees the
+    whole image. Smaller images are too small. Padded by 1 or 2 `conv3` gives 3×3 or 7×7
+    positions that see parts of the image, and plain reversal gains less or loses (docs/paper.md).
     `keep` are the shares kept by dropout: of the input, behind the three convolutions and behind
     the two dense layers. The paper gives no numbers; by default half of each dense layer is kept
     and the rest is whole. `SRIVASTAVA` are those of Srivastava et al. 2014, from whom the paper
@@ -58,13 +58,13 @@ class SVHNNetwork(nn.Module):
             )
         drops = [nn.Dropout(1 - share) if share < 1 else nn.Identity() for share in keep]
         self.drop0 = drops[0]
-        self.conv1 = nn.Conv2d(channels, 64, 5, padding=1)
-        self.pool1 = MaxPoolReLU(3, 2)
+        self.conv1 = nn.Conv2d(channels, 64, 5)
+        self.pool1 = MaxPoolReLU(3, 2, ceil_mode=True)
         self.drop1 = drops[1]
-        self.conv2 = nn.Conv2d(64, 64, 5, padding=1)
-        self.pool2 = MaxPoolReLU(3, 2)
+        self.conv2 = WinogradConvolution(64, 64, 5)
+        self.pool2 = MaxPoolReLU(3, 2, ceil_mode=True)
         self.drop2 = drops[2]
-        self.conv3 = ConvolutionReLU(64, 128, 5, padding=1)
+        self.conv3 = ConvolutionReLU(64, 128, 5)
         self.drop3 = drops[3]
         height, width = map_size(size, self.conv1, self.pool1, self.conv2, self.pool2, self.conv3)
         self.fc4 = LinearReLU(128 * height * width, 3072)
@@ -79,14 +79,16 @@ class SVHNNetwork(nn.Module):
 
     def _start_gently(self, keep: Sequence[float]) -> None:
         """Dropout that keeps a share k of a layer's inputs multiplies their mean square by 1/k: the
-        weights make up for it. The last layer starts at a tenth, with predictions about even.
-        Otherwise the first steps at the paper's rate may leave `conv3` without a unit above 0."""
+        weights make up for it. The first two dense layers, wide ones behind few features, start at
+        three tenths. Otherwise the first steps at the paper's rate leave `conv3` without a unit
+        above 0."""
         convolutions = (self.conv1.weight, self.conv2.weight, self.conv3.weight)
         weights = (*convolutions, self.fc4.weight, self.fc5.weight, self.fc6.weight)
         with torch.no_grad():
             for weight, share in zip(weights, keep, strict=True):
                 weight.mul_(sqrt(share))
-            self.fc6.weight.mul_(0.1)
+            self.fc4.weight.mul_(0.3)
+            self.fc5.weight.mul_(0.3)
 
     def forward(self, images: Tensor) -> Tensor:
         x = self.pool1(self.conv1(self.drop0(images)))

@@ -3,9 +3,10 @@
 The library's own convolution multiplies once per weight and output. A tile of m×m outputs of an
 r×r filter needs only (m+r−1)² products once filter and inputs are transformed: by evaluating both
 as polynomials at m+r−1 points, and interpolating. With m = 4 that is a quarter of the products of a
-3×3 filter and a sixth of those of a 5×5 one; the transforms cost some of it back, so it pays where
-there are many channels on both sides. The same sums, rounded a little more (some 5e-5 of the
-outputs' deviation in single precision, where the direct way has 1e-5).
+3×3 filter and a sixth of those of a 5×5 one, with m = 5 an eighth of the latter; the transforms
+cost some of it back, so it pays where there are many channels on both sides. The same sums, rounded
+a little more (by some 5e-6 of the outputs' deviation in single precision for m = 4 and 4e-5 for
+m = 5, where the direct way is off by 1e-6).
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from torch import Tensor, nn
 
 from revgrad.errors import InputError
 
-#: Outputs of a tile along each side.
-TILE = 4
+#: Outputs of a tile along each side: what covers a map with the fewest products is taken.
+TILES = (4, 5)
 #: Where polynomials are evaluated, in this order, as many as needed; infinity comes on top.
-_POINTS = tuple(Fraction(point) for point in ("0", "1", "-1", "2", "-2", "1/2", "-1/2"))
+_POINTS = tuple(Fraction(point) for point in ("0", "1", "-1", "2", "-2", "1/2", "-1/2", "4"))
 #: Filters for which the points suffice and rounding stays small.
 KERNELS = (3, 5)
 #: Rows below which transforming the filter costs more than it saves.
@@ -69,59 +70,68 @@ def convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, padding: int) 
 def by_tiles(inputs: Tensor, weight: Tensor, bias: Tensor | None, padding: int) -> Tensor:
     """(n, c, h, w), (k, c, r, r), (k,) → (n, k, h', w'), in channels-last order."""
     (maps, channels, kernel, _), (rows, _, height, width) = weight.shape, inputs.shape
-    side = TILE + kernel - 1
     out_height, out_width = (extent + 2 * padding - kernel + 1 for extent in (height, width))
-    down, across = -(-out_height // TILE), -(-out_width // TILE)
+    tile = best_tile(out_height, out_width, kernel)
+    side = tile + kernel - 1
+    down, across = -(-out_height // tile), -(-out_width // tile)
     images = inputs.permute(0, 2, 3, 1)
-    below = down * TILE + kernel - 1 - height - padding
-    right = across * TILE + kernel - 1 - width - padding
+    below = down * tile + kernel - 1 - height - padding
+    right = across * tile + kernel - 1 - width - padding
     if padding or below or right:
         images = F.pad(images, (0, 0, padding, right, padding, below))
     # (side, side, n, down, across, c): the windows of all tiles, place in the window first
-    windows = images.unfold(1, side, TILE).unfold(2, side, TILE).permute(4, 5, 0, 1, 2, 3)
+    windows = images.unfold(1, side, tile).unfold(2, side, tile).permute(4, 5, 0, 1, 2, 3)
     tiles = rows * down * across
-    ways = transforms(kernel, inputs.dtype)
+    ways = transforms(kernel, tile, inputs.dtype)
     seen = ways.inputs @ windows.reshape(side**2, tiles * channels)
     filters = ways.filters @ weight.permute(2, 3, 1, 0).reshape(kernel**2, channels * maps)
     products = torch.bmm(seen.view(side**2, tiles, channels), filters.view(side**2, channels, maps))
     outputs = ways.outputs @ products.view(side**2, tiles * maps)
-    outputs = outputs.view(TILE, TILE, rows, down, across, maps).permute(2, 3, 0, 4, 1, 5)
-    outputs = outputs.reshape(rows, down * TILE, across * TILE, maps)[:, :out_height, :out_width]
+    outputs = outputs.view(tile, tile, rows, down, across, maps).permute(2, 3, 0, 4, 1, 5)
+    outputs = outputs.reshape(rows, down * tile, across * tile, maps)[:, :out_height, :out_width]
     return (outputs if bias is None else outputs + bias).permute(0, 3, 1, 2)
 
 
+def best_tile(height: int, width: int, kernel: int) -> int:
+    """Of `TILES`, the one whose tiles over a map of this size take the fewest products."""
+    return min(
+        TILES, key=lambda m: -(-height // m) * -(-width // m) * (m + kernel - 1) ** 2
+    )  # the smaller one, which rounds less, where two take as many
+
+
 class Transforms(NamedTuple):
-    """For flattened squares, s = TILE + r − 1: outputs · ((filters · g) ∗ (inputs · d)) is what a
+    """For flattened squares, s = m + r − 1: outputs · ((filters · g) ∗ (inputs · d)) is what a
     filter g gives on a window d."""
 
     inputs: Tensor  # (s², s²)
     filters: Tensor  # (s², r²)
-    outputs: Tensor  # (TILE², s²)
+    outputs: Tensor  # (m², s²)
 
 
 @lru_cache
-def transforms(kernel: int, dtype: torch.dtype) -> Transforms:
+def transforms(kernel: int, tile: int, dtype: torch.dtype) -> Transforms:
     """Both axes at once: the Kronecker square of what `in_one_dimension` gives."""
-    squares = (torch.tensor(matrix, dtype=torch.float64) for matrix in in_one_dimension(kernel))
+    matrices = in_one_dimension(kernel, tile)
+    squares = (torch.tensor(matrix, dtype=torch.float64) for matrix in matrices)
     return Transforms(*(torch.kron(one, one).to(dtype).contiguous() for one in squares))
 
 
-def in_one_dimension(kernel: int) -> tuple[list[list[float]], ...]:
+def in_one_dimension(kernel: int, tile: int) -> tuple[list[list[float]], ...]:
     """The matrices of `Transforms` along one axis, computed in fractions.
 
-    A product of polynomials with TILE and r coefficients is known from its values at s points: it
+    A product of polynomials with m and r coefficients is known from its values at s points: it
     is V⁻¹((V_r g) ∗ (V_m a)), V being the matrix of the points' powers. Correlation is the
     transpose of multiplication by g: V_mᵀ((V_r g) ∗ (V⁻ᵀ d)). Each row of V⁻ᵀ is scaled to a
     largest entry of one, the filters' making up for it, which keeps rounding small.
     """
-    side = TILE + kernel - 1
+    side = tile + kernel - 1
     inputs = [list(column) for column in zip(*_inverse(_powers(side, side)), strict=True)]
     filters = _powers(side, kernel)
     for at, row in enumerate(inputs):
         scale = max(abs(value) for value in row)
         inputs[at] = [value / scale for value in row]
         filters[at] = [value * scale for value in filters[at]]
-    outputs = [list(column) for column in zip(*_powers(side, TILE), strict=True)]
+    outputs = [list(column) for column in zip(*_powers(side, tile), strict=True)]
     return tuple([[float(v) for v in row] for row in rows] for rows in (inputs, filters, outputs))
 
 
