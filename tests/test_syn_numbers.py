@@ -134,9 +134,9 @@ def test_the_label_is_the_digit_in_the_middle(every: list[Font], name: str) -> N
         assert alone < 0.03 if lengths[0] else alone > 0.05
 
 
-@pytest.mark.parametrize("shares", [(1,) * 10, SynNumbers().digits, (0, 3) + (0,) * 7 + (1,)])
+@pytest.mark.parametrize("shares", [(1,) * 10, (0, 3) + (0,) * 7 + (1,)])
 def test_digits_come_by_their_shares(drawn: Glyphs, shares: tuple[float, ...]) -> None:
-    parameters = dataclasses.replace(PLAIN, size=8, digits=shares)
+    parameters = dataclasses.replace(PLAIN, size=8, digits=(shares,) * 3)
     _, labels = draw(np.arange(6000), parameters, drawn)
     wanted = np.asarray(shares) / sum(shares)
     assert np.allclose(np.bincount(labels, minlength=10) / 6000, wanted, atol=0.02)
@@ -144,14 +144,29 @@ def test_digits_come_by_their_shares(drawn: Glyphs, shares: tuple[float, ...]) -
     assert labels.dtype == np.int64
 
 
-def test_house_numbers_begin_with_small_digits() -> None:
-    """Against the digits of every number, one by one."""
-    slow = np.zeros(10)
-    for number in range(1, 500):
-        for digit in str(number):
-            slow[int(digit)] += np.log((number + 1) / number)
-    assert np.allclose(house_digits(500), slow / slow.sum(), atol=1e-4)
-    assert np.argmax(SynNumbers().digits) == 1
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_digits_come_by_their_place(drawn: Glyphs, length: int) -> None:
+    """The digit in the middle of the image, by its place in the number, with neighbours beside."""
+    lengths = tuple(float(n == length) for n in (1, 2, 3))
+    chunk = _Chunk(np.arange(20_000), plain(lengths=lengths, size=8), drawn)
+    chunk._choose()
+    for place in range(length):
+        here = chunk.middle == place
+        assert here.mean() == pytest.approx(1 / length, abs=0.02)
+        found = np.bincount(chunk.labels[here], minlength=10) / here.sum()
+        assert np.allclose(found, SynNumbers().digits[place], atol=0.02)
+        assert np.array_equal(chunk.labels[here], chunk.digits[here, place])
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_house_numbers_begin_with_small_digits(length: int) -> None:
+    """Against the digits of every number of a length, one by one."""
+    slow = np.zeros((length, 10))
+    for number in range(10 ** (length - 1), 10**length):
+        for place, digit in enumerate(str(number)):
+            slow[place, int(digit)] += np.log10((number + 1) / number)
+    assert np.allclose(house_digits()[:length], slow, atol=1e-4)
+    assert SynNumbers().digits == house_digits()
 
 
 def test_the_default_varies_what_the_paper_lists_and_varied_the_rest() -> None:
@@ -413,6 +428,8 @@ def test_more_fonts_from_a_folder_make_another_set(tmp_path: Path, cache: Path) 
         ({"size": 4}, "size must be 8 or more, not 4"),
         ({"clutter": 1.5}, "clutter must be between 0 and 1, not 1.5"),
         ({"lengths": (0, 0, 0)}, "lengths must be three shares"),
+        ({"digits": (0.1,) * 10}, "digits must be ten shares for each of three places"),
+        ({"digits": ((1,) * 10, (1,) * 10, (0,) * 10)}, "ten shares for each of three places"),
         ({"blur": (0, 1)}, "must begin above 0"),
         ({"contrast": (0.1, 0.95)}, "does not fit into brightness"),
     ],

@@ -52,7 +52,7 @@ class Variant:
     rendering   parameters of `SynNumbers`
     listed      vary what the paper lists and no more: no uneven light, outline, shadow, noise, ...
     shares      digits as often as in house numbers 1 … 3,000, small numbers before large ones
-    house       images drawn with the digits of house numbers 1 … 10,000
+    house       the digits of house numbers in each place
     classes     the only digits in both domains
     scale       of the inputs, in standard deviations
     same        the target is the source itself
@@ -152,6 +152,15 @@ class Scaled(torch.nn.Module):
         return scaled
 
 
+def house_shares(most: int) -> np.ndarray:
+    """How often each digit stands in house numbers below `most`, in whatever place."""
+    counts = np.zeros(10)
+    for number in range(1, most):
+        for digit in str(number):
+            counts[int(digit)] += np.log1p(1 / number)
+    return counts / counts.sum()
+
+
 def with_shares(domain: Domain, shares: np.ndarray) -> Domain:
     """As many rows as there are for these shares of the classes."""
     labels = np.asarray(domain.labels)
@@ -190,10 +199,11 @@ def domains(variant: Variant) -> tuple[Domain, Domain, Domain]:
         source = with_stretched(target.subset(np.sort(order[half:])))
         return source, target.subset(np.sort(order[:half])), looked_at
     kind = SynNumbers if variant.listed else SynNumbers.varied
-    parameters = kind(digits=house_digits() if variant.house else (0.1,) * 10, **variant.rendering)
+    digits = house_digits() if variant.house else ((1.0,) * 10,) * 3
+    parameters = kind(digits=digits, **variant.rendering)
     source = resized(syn_numbers(parameters=parameters), size)
     if variant.shares:
-        source = with_shares(source, np.asarray(house_digits(3_000)))
+        source = with_shares(source, house_shares(3_000))
     if variant.classes:
         source, target, looked_at = (
             one.subset(np.flatnonzero(np.isin(one.labels, variant.classes)))

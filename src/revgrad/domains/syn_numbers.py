@@ -2,8 +2,9 @@
 
 One-, two- and three-digit numbers from many fonts, under variation of what the paper lists and of
 nothing else: place, turn, size, colours of stroke and background (and so contrast), blur. The rest
-of the number reaches to the border and over it. Small digits come more often than large ones, as in
-any street: where shares of classes differ between domains, mixing the domains mismatches classes.
+of the number reaches to the border and over it. Numbers are as frequent as in any street, small
+ones before large ones, so that a 1 often comes first and seldom last: where shares of classes
+differ between domains, beside a neighbour or alone, mixing the domains mismatches classes.
 `SynNumbers.varied()` has uneven light, shadows, outlines, noise, shear, perspective and weight of
 strokes as well: a network trained on it alone is better on real numbers, by what adaptation would
 otherwise gain. The paper's set had nothing structured behind the numbers; `clutter` puts plates,
@@ -46,19 +47,18 @@ _WARM = np.array([1, 0.1, -1], dtype=np.float32)
 _GREEN = np.array([-0.3, 0.35, -0.15], dtype=np.float32)
 
 Range = tuple[float, float]
+Shares = tuple[float, ...]
 
 
-def house_digits(most: int = 10_000) -> tuple[float, ...]:
-    """How often each digit stands in house numbers below `most`, of which there are the fewer the
-    larger they are: each decade of a street's numbers is as common as the next (n weighs ln(1 +
-    1/n))."""
-    numbers = np.arange(1, most)
-    weights = np.log1p(1 / numbers)
-    counts = np.zeros(10)
-    while numbers.any():
-        np.add.at(counts, numbers[numbers > 0] % 10, weights[numbers > 0])
-        numbers //= 10
-    return tuple(round(float(share), 4) for share in counts / counts.sum())
+def house_digits() -> tuple[Shares, Shares, Shares]:
+    """How often 0, 1, … 9 come first, second and third in house numbers, of which there are the
+    fewer the larger they are: n weighs ln(1 + 1/n) (Newcomb 1881, Benford 1938). The numbers of
+    one, two and three digits agree on it."""
+    numbers = np.arange(100, 1000)
+    weights = np.log1p(1 / numbers) / np.log(10)
+    counts = (np.bincount(numbers // place % 10, weights, 10) for place in (100, 10, 1))
+    first, second, third = (tuple(round(float(n), 4) for n in count) for count in counts)
+    return first, second, third
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class SynNumbers:
     size: int = 32
     pen: float = 0.0  # share of numbers written by the pen of `pen.HANDS` instead of set in a font
     lengths: tuple[float, float, float] = (0.12, 0.45, 0.43)  # shares of one-, two-, three-digit
-    digits: tuple[float, ...] = house_digits()  # how often 0, 1, … 9 are drawn
+    digits: tuple[Shares, Shares, Shares] = house_digits()  # of 0, 1, … 9 in each place
     height: Range = (0.55, 0.92)  # of the digits
     aspect: Range = (0.62, 1.12)  # stretch of their width
     turn: Range = (-12.0, 12.0)  # degrees
@@ -119,8 +119,12 @@ class SynNumbers:
                 )
         if min(self.lengths) < 0 or sum(self.lengths) <= 0:
             raise InputError(f"syn-numbers: lengths must be three shares, not {self.lengths}")
-        if len(self.digits) != 10 or min(self.digits) < 0 or sum(self.digits) <= 0:
-            raise InputError(f"syn-numbers: digits must be ten shares, not {self.digits}")
+        tens = [np.asarray(shares, dtype=float) for shares in self.digits]
+        if len(tens) != 3 or any(t.shape != (10,) or t.min() < 0 or t.sum() <= 0 for t in tens):
+            raise InputError(
+                f"syn-numbers: digits must be ten shares for each of three places, "
+                f"not {self.digits}"
+            )
         if self.blur[0] <= 0 or self.contrast[0] <= 0 or self.noise[0] <= 0:
             raise InputError("syn-numbers: blur, contrast and noise must begin above 0")
         if self.contrast[1] > self.brightness[1] - self.brightness[0]:
@@ -265,9 +269,9 @@ class _Chunk:
         self.font = self._faces(self.unit())
         self.length = 1 + np.searchsorted(shares[:2], self.unit(), side="right")
         middle = (self.unit() * self.length).astype(np.int64)
-        often = np.cumsum(self.parameters.digits) / sum(self.parameters.digits)
-        drawn = np.stack([self.unit() for _ in range(3)], axis=1)
-        self.digits = np.searchsorted(often[:9], drawn, side="right")
+        often = [np.cumsum(shares) / sum(shares) for shares in self.parameters.digits]
+        drawn = [np.searchsorted(one[:9], self.unit(), side="right") for one in often]
+        self.digits = np.stack(drawn, axis=1)
         rows = np.arange(self.n)
         self.labels = self.digits[rows, middle]
         self.middle = middle
