@@ -58,14 +58,15 @@ def by_hand(kind: str) -> tuple[nn.Module, nn.Module, nn.Module]:
         return features, labels, perceptron(768, 100, 1)
     if kind == "svhn":
         features = nn.Sequential(
-            *(nn.Dropout(0.1), nn.Conv2d(3, 64, 5, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2)),
-            *(nn.Dropout(0.25), nn.Conv2d(64, 64, 5, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2)),
-            *(nn.Dropout(0.25), nn.Conv2d(64, 128, 5, padding=1), nn.ReLU(), nn.Flatten()),
+            *(nn.Conv2d(3, 64, 5), nn.ReLU(), nn.MaxPool2d(3, 2, ceil_mode=True)),
+            *(nn.Conv2d(64, 64, 5), nn.ReLU(), nn.MaxPool2d(3, 2, ceil_mode=True)),
+            *(nn.Conv2d(64, 128, 5), nn.ReLU(), nn.Flatten()),
         )
-        first, second = perceptron(1152, 3072, 2048), nn.Linear(2048, 10)
-        labels = nn.Sequential(nn.Dropout(), first[0], nn.ReLU(), nn.Dropout())
-        labels.extend([first[2], nn.ReLU(), nn.Dropout(), second])
-        return features, labels, perceptron(1152, 1024, 1024, 1)
+        labels = nn.Sequential(
+            *(nn.Linear(128, 3072), nn.ReLU(), nn.Dropout()),
+            *(nn.Linear(3072, 2048), nn.ReLU(), nn.Dropout(), nn.Linear(2048, 10)),
+        )
+        return features, labels, perceptron(128, 1024, 1024, 1)
     if kind == "gtsrb":
         features = nn.Sequential(
             *(nn.Conv2d(3, 96, 5), nn.ReLU(), nn.MaxPool2d(2, 2)),

@@ -17,7 +17,13 @@ from revgrad.experiments import TABLES
 from revgrad.experiments.budgets import BUDGETS, Budget, budget_named
 from revgrad.experiments.choosing import choose_cells, parse_seeds, with_data
 from revgrad.experiments.experiment import TITLES, Experiment
-from revgrad.experiments.image_rows import LAST_HIDDEN, any_rows, open_data, target_labels
+from revgrad.experiments.image_rows import (
+    LAST_HIDDEN,
+    any_rows,
+    describe_row,
+    open_data,
+    target_labels,
+)
 from revgrad.experiments.recipes import PLAIN, RECOMMENDED, recipe_for
 from revgrad.experiments.row import Row, folder_name
 from revgrad.experiments.running import needs, plan
@@ -218,11 +224,14 @@ def test_by_our_protocol_no_track_is_on_both_sides(data_folder: Path) -> None:
 
 def test_every_role_of_a_cell_of_digits(data_folder: Path) -> None:
     cell = next(one for one in TABLE1 if one.cell == "svhn->mnist")
-    for method in ("source-only", "adversarial", "train-on-target"):
-        data = open_data(Row(cell, method, 0, QUICK, Path()))
-        assert data.test.shape == data.source.shape == (3, 28, 28)
+    for method in ("source-only", "adversarial", "train-on-target", "recommended"):
+        row = Row(cell, method, 0, QUICK, Path())
+        side = 28 if method == "recommended" else 32  # its own network takes images as they are
+        data = open_data(row)
+        assert data.test.shape == data.source.shape == (3, side, side)
+        assert describe_row(row)["size"] == side
         assert len(data.test) == QUICK.test_rows
-        if method == "adversarial":
+        if method in ("adversarial", "recommended"):
             assert data.target is not None
             assert data.target.labels is None
             assert len(data.target) == 60_000

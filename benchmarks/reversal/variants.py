@@ -52,7 +52,8 @@ class Variant:
     rendering   parameters of `SynNumbers`
     listed      vary what the paper lists and no more: no uneven light, outline, shadow, noise, ...
     shares      digits as often as in house numbers 1 … 3,000, small numbers before large ones
-    house       the digits of house numbers in each place
+    digits      how often each is drawn: all "alike"; "overall" as in house numbers below 10,000, in
+                whatever place; "placed" as in house numbers, first, second and third
     classes     the only digits in both domains
     scale       of the inputs, in standard deviations
     same        the target is the source itself
@@ -67,7 +68,7 @@ class Variant:
     rendering: dict[str, Any] = field(default_factory=dict)
     listed: bool = False
     shares: bool = False
-    house: bool = False
+    digits: str = "alike"
     classes: tuple[int, ...] = ()
     steps: int = 3_000
     factor: float = 1.0
@@ -133,9 +134,12 @@ VARIANTS = {
         steps=9_000,
         like="own-long",
     ),
-    "b": Variant("network (b), digits of house numbers, 4,000 steps", house=True, **B),
+    "b": Variant("network (b), digits of house numbers, 4,000 steps", digits="overall", **B),
     "b-listed": Variant(
-        "network (b), the same, only the paper's variations", listed=True, house=True, **B
+        "the same, only the paper's variations", listed=True, digits="overall", **B
+    ),
+    "b-placed": Variant(
+        "the same, digits by their place in the number", listed=True, digits="placed", **B
     ),
 }
 
@@ -199,8 +203,12 @@ def domains(variant: Variant) -> tuple[Domain, Domain, Domain]:
         source = with_stretched(target.subset(np.sort(order[half:])))
         return source, target.subset(np.sort(order[:half])), looked_at
     kind = SynNumbers if variant.listed else SynNumbers.varied
-    digits = house_digits() if variant.house else ((1.0,) * 10,) * 3
-    parameters = kind(digits=digits, **variant.rendering)
+    digits = {
+        "alike": ((1.0,) * 10,) * 3,
+        "overall": (tuple(house_shares(10_000).round(4)),) * 3,
+        "placed": house_digits(),
+    }
+    parameters = kind(digits=digits[variant.digits], **variant.rendering)
     source = resized(syn_numbers(parameters=parameters), size)
     if variant.shares:
         source = with_shares(source, house_shares(3_000))
