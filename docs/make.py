@@ -250,12 +250,12 @@ is on 10,000 of them:
   1 on 2,017 rows and ends 1.7 points higher, source only .1.
 
 Twice the steps bring plain another 1.1 points, source only .2: .820 against .784 (seed 0, 8,000
-steps, the runs of the table). On the test, whose digits are easier, the gain is 2.1 points. Plain
-then finds every digit nearly as often as it is there (1,929 times a 1). A classifier trained afresh
-on conv3's features tells the domains apart on .84 of the rows for source only and on .77 for plain (the first line of (b)), where plain's own domain classifier ends
-at .60: the features evade it faster than they are made alike, which is why longer training pays.
-(The recommended rows of this cell were trained on `SynNumbers.varied()` when all digits came alike
-often.)
+steps, the runs of the table), and plain finds every digit nearly as often as it is there (1,929
+times a 1). On the test, whose digits are easier, it gains 2.1 points. A classifier trained afresh
+on conv3's features tells the domains apart on .84 of the rows for source only and on .77 for plain
+(the first line of (b)), where plain's own domain classifier ends at .60: the features evade it
+faster than they are made alike, which may be why longer training pays. (The recommended rows of
+this cell were trained on `SynNumbers.varied()` when all digits came alike often.)
 
 `python benchmarks/reversal/variants.py NAME` trains a line of it."""
 
