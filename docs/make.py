@@ -202,8 +202,8 @@ common knowledge of German roads, but they were set by people who had these coun
 training signs before them. Recommended rows were trained when all signs came alike often; their
 batches balance the classes either way."""
 
-OLD_SIGNS = """The rows with synthetic data were trained when SYN SIGNS drew all signs alike often, but for
-`both` by the paper's protocol; the command draws them as on roads (see Table 1)."""
+OLD_SIGNS = """The rows with synthetic data were trained when SYN SIGNS drew all signs alike often,
+but for `both` by the paper's protocol; the command draws them as on roads (see Table 1)."""
 
 
 def reversal_notes() -> str:
