@@ -27,7 +27,7 @@ class SVHNNetwork(nn.Module):
     Unpadded, and the poolings round up, as Caffe's do: 32 → 28 → 14 → 10 → 5 → 1, which fits 32×32
     pixels to the last one. `conv3` gives (n, 128, 1, 1): 128 features, each of which sees the
     whole image. Smaller images are too small. Padded by 1 or 2 `conv3` gives 3×3 or 7×7
-    positions that see parts of the image, and plain reversal gains less or loses (docs/paper.md).
+    positions that see parts of the image (docs/paper.md says what plain reversal did there).
     `keep` are the shares kept by dropout: of the input, behind the three convolutions and behind
     the two dense layers. The paper gives no numbers; by default half of each dense layer is kept
     and the rest is whole. `SRIVASTAVA` are those of Srivastava et al. 2014, from whom the paper
