@@ -199,8 +199,9 @@ steps, source only at .8114 (seed 0). The third of these networks, on 4,000 *tra
 where there are 30. Drawn as often as a driver meets them, in three ranks (5 : 2 : 1), plain ended
 3.9 points higher on the test with seed 0, source only 1.0 lower: the rows above. The ranks are
 common knowledge of German roads, but they were set by people who had these counts of GTSRB's
-training signs before them. (Plain's third seed was paused for an hour: its time counts that.) Recommended rows were trained when all signs came alike often; their
-batches balance the classes either way."""
+training signs before them. Recommended rows were trained when all signs came alike often; their
+batches balance the classes either way. (Plain's third seed was paused for an hour: its time counts
+that.)"""
 
 OLD_SIGNS = """The rows with synthetic data were trained when SYN SIGNS drew all signs alike often,
 but for `both` by the paper's protocol; the command draws them as on roads (see Table 1)."""
@@ -253,8 +254,8 @@ not by plain's accuracy. What follows is on 10,000 of these images, 4,000 steps:
 
 So the difference grew in part because source only fell: the varied numbers are the better source
 for both (.810 and .816, against .781 and .809), and with digits by their place they were not
-trained. **On the test plain has not moved**: .8352 with (b) padded by 1 and the varied numbers, .8355
-now (seed 0, 8,000 steps); source only fell from .8338 to .8141, which is all of the change from .1
+trained. **On the test plain has not moved**: .8352 with (b) padded by 1 and the varied numbers,
+.8355 now (seed 0, 8,000 steps); source only fell from .8338 to .8141, which is all of the change from .1
 to 2.1 points. On training images twice the steps bring plain another 1.1 points, source only .2:
 .820 against .784; plain then says 1 on 1,929 rows. That a 1 behind another digit is rarer in SVHN
 than it was in the numbers is taken from Benford's law, not counted in SVHN.
