@@ -7,7 +7,8 @@ ones before large ones, so that a 1 often comes first and seldom last: where sha
 differ between domains, beside a neighbour or alone, mixing the domains mismatches classes.
 `SynNumbers.varied()` has uneven light, shadows, outlines, noise, shear, perspective and weight of
 strokes as well: networks trained on it, adapted or not, are better on real numbers. The paper's set
-had nothing structured behind the numbers; `clutter` puts plates, edges, lines and blobs there. `pen` writes numbers in forms that the fonts lack.
+had nothing structured behind the numbers; `clutter` puts plates, edges, lines and blobs there.
+`pen` writes numbers in forms that the fonts lack.
 """
 
 from __future__ import annotations
