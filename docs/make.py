@@ -255,7 +255,7 @@ not by plain's accuracy. What follows is on 10,000 of these images, 4,000 steps:
 So the difference grew in part because source only fell: the varied numbers are the better source
 for both (.810 and .816, against .781 and .809), and with digits by their place they were not
 trained. **On the test plain has not moved**: .8352 with (b) padded by 1 and the varied numbers,
-.8355 now (seed 0, 8,000 steps); source only fell from .8338 to .8141, which is all of the change from
+.8355 now (seed 0, 8,000 steps); source only fell from .8338 to .8141, all of the change from
 .1 to 2.1 points. On training images twice the steps bring plain another 1.1 points, source only .2:
 .820 against .784; plain then says 1 on 1,929 rows. That a 1 behind another digit is rarer in SVHN
 than it was in the numbers is taken from Benford's law, not counted in SVHN.
