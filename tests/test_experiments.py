@@ -53,7 +53,7 @@ def test_every_method_has_a_title_and_every_network_steps_and_a_last_hidden_laye
         assert set(one.methods) <= set(TITLES)
         assert set(one.published) <= set(TITLES)
         for budget in BUDGETS.values():
-            assert budget.steps_of(one.network, one.table) >= 1
+            assert budget.steps_of(one.network, one) >= 1
         if one.backbone is None:
             assert one.network in NETWORKS
             assert one.network in LAST_HIDDEN
@@ -96,14 +96,22 @@ def test_a_budget_takes_more_steps_than_the_one_before() -> None:
         for one in EVERY:
             own = {one.network} | ({"compact"} if "recommended" in one.methods else set())
             for network in own:
-                steps = [BUDGETS[name].steps_of(network, one.table) for name in (shorter, longer)]
+                steps = [BUDGETS[name].steps_of(network, one) for name in (shorter, longer)]
                 assert steps[0] < steps[1]
 
 
-def test_a_budget_may_give_a_table_its_own_steps() -> None:
-    budget = Budget("short", {"gtsrb": 4000}, svm_rows=10, by_table={"semi-supervised": 1000})
-    assert budget.steps_of("gtsrb", "semi-supervised") == 1000
-    assert budget.steps_of("gtsrb", "table1") == 4000
+def test_a_budget_may_give_a_table_or_a_cell_its_own_steps() -> None:
+    budget = Budget(
+        "short",
+        {"gtsrb": 4000, "compact": 300},
+        svm_rows=10,
+        exceptions={("semi-supervised", "gtsrb"): 1000, ("syn-signs->gtsrb", "gtsrb"): 5000},
+    )
+    signs, semi = TABLE1[-1], SEMI_SUPERVISED[0]
+    assert budget.steps_of("gtsrb", semi) == 1000
+    assert budget.steps_of("gtsrb", signs) == 5000
+    assert budget.steps_of("compact", semi) == budget.steps_of("compact", signs) == 300
+    assert budget.steps_of("gtsrb", replace(signs, cell="other")) == 4000
 
 
 def test_rows_that_need_others_come_after_them_and_each_comes_once(tmp_path: Path) -> None:

@@ -43,6 +43,16 @@ FITTED: dict[str, Any] = {
     "noise": (0.002, 0.012),
     "contrast": (0.15, 0.56),
 }
+#: The same by search: positions, spectra and strength of edges in unlabelled images of SVHN.
+SHAPED: dict[str, Any] = {
+    "height": (0.8, 1.12),
+    "aspect": (0.4, 0.95),
+    "gap": (0.04, 0.16),
+    "turn": (-11.0, 11.0),
+    "lengths": (0.07, 0.5, 0.43),
+    "blur": (0.7, 2.7),
+    "contrast": (0.18, 0.74),
+}
 
 
 @dataclass(frozen=True)
@@ -140,6 +150,20 @@ VARIANTS = {
     ),
     "b-placed": Variant(
         "the same, digits by their place in the number", listed=True, digits="placed", **B
+    ),
+    "b-decay": Variant(
+        "the same, weight decay .002", listed=True, digits="placed", weight_decay=0.002, **B
+    ),
+    "b-decay-.0005": Variant(
+        "the same, weight decay .0005", listed=True, digits="placed", weight_decay=0.0005, **B
+    ),
+    "b-varied-placed": Variant("digits by their place, all variations", digits="placed", **B),
+    "b-shaped": Variant(
+        "only the paper's variations, digits by their place, shapes and blur as in SVHN",
+        SHAPED,
+        listed=True,
+        digits="placed",
+        **B,
     ),
 }
 

@@ -26,7 +26,7 @@ class Budget:
     seeds       at most this many of an experiment's seeds, unless said
     batch       rows of a step, where not the recipe's
     stand_ins   take digits and digits-m instead of the experiment's domains
-    by_table    table → the steps of all its rows, where not those of their networks
+    exceptions  (table or cell, network) → the steps there, where not those of the network
     """
 
     name: str
@@ -37,12 +37,13 @@ class Budget:
     seeds: int = 5
     batch: int | None = None
     stand_ins: bool = False
-    by_table: Mapping[str, int] = field(default_factory=dict)
+    exceptions: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
-    def steps_of(self, network: str, table: str) -> int:
+    def steps_of(self, network: str, experiment: Experiment) -> int:
         if network not in self.steps:
             raise unknown(f"steps of the budget {self.name} for a network", network, self.steps)
-        return self.by_table.get(table, self.steps[network])
+        of_table = self.exceptions.get((experiment.table, network), self.steps[network])
+        return self.exceptions.get((experiment.cell, network), of_table)
 
     def text(self, steps: int) -> str:
         """What stands beside a number: steps, and what the data were cut down to."""
@@ -95,7 +96,11 @@ BUDGETS: dict[str, Budget] = {
             "standard",
             {"mnist": 36_000, "svhn": 8_000, "gtsrb": 6_000, "compact": 4_000, "bottleneck": 400},
             svm_rows=20_000,
-            by_table={"semi-supervised": 1_500},
+            exceptions={
+                ("semi-supervised", "gtsrb"): 1_500,
+                ("semi-supervised", "compact"): 1_500,
+                ("syn-numbers->svhn", "svhn"): 16_000,
+            },
         ),
         Budget(
             "full",

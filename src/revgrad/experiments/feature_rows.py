@@ -155,7 +155,7 @@ def head_settings(row: Row) -> tuple[Recipe, Settings]:
     recipe = HEADS[row.method]
     settings = replace(
         recipe.settings,
-        steps=row.budget.steps_of(row.experiment.network, row.experiment.table),
+        steps=row.budget.steps_of(row.experiment.network, row.experiment),
         seed=row.seed,
         batch=row.budget.batch or recipe.settings.batch,
         evaluate_every=0,

@@ -108,7 +108,7 @@ def row_settings(row: Row) -> tuple[Recipe, Settings]:
     recipe = recipe_for(row.experiment, row.method)
     settings = replace(
         recipe.settings,
-        steps=row.budget.steps_of(recipe.network or row.experiment.network, row.experiment.table),
+        steps=row.budget.steps_of(recipe.network or row.experiment.network, row.experiment),
         seed=row.seed,
         batch=row.budget.batch or recipe.settings.batch,
         evaluate_every=0,  # the test is read once, at the end
