@@ -203,8 +203,8 @@ training signs before them. Recommended rows were trained when all signs came al
 batches balance the classes either way. (Plain's third seed was paused for an hour: its time counts
 that.)"""
 
-OLD_SIGNS = """Recommended, and `both` split by track, were trained when SYN SIGNS drew all signs alike
-often; the command draws them as on roads, as the other rows have them (see Table 1)."""
+OLD_SIGNS = """Recommended, and `both` split by track, were trained when SYN SIGNS drew all signs
+alike often; the command draws them as on roads, as the other rows have them (see Table 1)."""
 
 
 def reversal_notes() -> str:
