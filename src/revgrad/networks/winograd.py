@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -79,8 +79,7 @@ def by_tiles(inputs: Tensor, weight: Tensor, bias: Tensor | None, padding: int) 
     right = across * tile + kernel - 1 - width - padding
     if padding or below or right:
         images = F.pad(images, (0, 0, padding, right, padding, below))
-    # (side, side, n, down, across, c): the windows of all tiles, place in the window first
-    windows = images.unfold(1, side, tile).unfold(2, side, tile).permute(4, 5, 0, 1, 2, 3)
+    windows = _Windows.apply(images, side, tile)  # type: ignore[no-untyped-call]
     tiles = rows * down * across
     ways = transforms(kernel, tile, inputs.dtype)
     seen = ways.inputs @ windows.reshape(side**2, tiles * channels)
@@ -90,6 +89,52 @@ def by_tiles(inputs: Tensor, weight: Tensor, bias: Tensor | None, padding: int) 
     outputs = outputs.view(tile, tile, rows, down, across, maps).permute(2, 3, 0, 4, 1, 5)
     outputs = outputs.reshape(rows, down * tile, across * tile, maps)[:, :out_height, :out_width]
     return (outputs if bias is None else outputs + bias).permute(0, 3, 1, 2)
+
+
+class _Windows(torch.autograd.Function):
+    """(n, h, w, c) → (side, side, n, down, across, c): the windows of all tiles, place in the
+    window first. `unfold` gives the same; the way back through it takes several times as long."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(images: Tensor, side: int, tile: int) -> Tensor:
+        windows = images.unfold(1, side, tile).unfold(2, side, tile)
+        return windows.permute(4, 5, 0, 1, 2, 3).contiguous()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, int, int], output: Tensor) -> None:
+        images, ctx.side, ctx.tile = inputs
+        ctx.shape = images.shape
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _Overlapped.apply(gradient, ctx.shape, ctx.tile), None, None  # type: ignore[no-untyped-call]
+
+
+class _Overlapped(torch.autograd.Function):
+    """The windows added up where they lie in the images: the transpose of `_Windows`."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(windows: Tensor, shape: torch.Size, tile: int) -> Tensor:
+        side, _, _, down, across, _ = windows.shape
+        images = windows.new_zeros(shape)
+        for i in range(down):
+            for j in range(across):
+                place = images[:, i * tile : i * tile + side, j * tile : j * tile + side]
+                place += windows[:, :, :, i, j].permute(2, 0, 1, 3)
+        return images
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, torch.Size, int], output: Tensor) -> None:
+        windows, _, ctx.tile = inputs
+        ctx.side = windows.shape[0]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _Windows.apply(gradient, ctx.side, ctx.tile), None, None  # type: ignore[no-untyped-call]
 
 
 def best_tile(height: int, width: int, kernel: int) -> int:
