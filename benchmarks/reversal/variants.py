@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from scipy.ndimage import gaussian_filter
 
 from revgrad import Adapted, Domain, Preprocessing, RampUp, Settings, adapt, from_arrays
@@ -26,7 +27,7 @@ from revgrad.diagnostics import domain_separation
 from revgrad.domains import match_colours, open_domain
 from revgrad.domains.matching import resized
 from revgrad.domains.syn_numbers import SynNumbers, house_digits, syn_numbers
-from revgrad.networks import build_network
+from revgrad.networks import DomainClassifier, build_network
 
 RUNS = Path(__file__).parent / "runs.jsonl"
 LOOKED_AT = 4_000
@@ -74,6 +75,9 @@ class Variant:
                 sharper and of full contrast: the same glyphs as often
     network     (a), "mnist", or (b), "svhn"
     hidden      units of the domain classifier
+    dropout     share of its hidden units left out in training
+    start       of its hidden layers' weights, in terms of the usual one
+    through     size that the drawn numbers are reduced to and enlarged from, as SVHN's are here
     like        the variant whose source-only training would be the same
     """
 
@@ -92,6 +96,9 @@ class Variant:
     own: bool = False
     network: str = "mnist"
     hidden: tuple[int, ...] = (100,)
+    dropout: float = 0.0
+    start: float = 1.0
+    through: int | None = None
     like: str | None = None
 
 
@@ -178,7 +185,47 @@ VARIANTS = {
         digits="placed",
         **B,
     ),
+    **{
+        f"b-{name}": Variant(
+            f"4,000 steps, {title}", listed=True, digits="placed", **{**B, **change}
+        )
+        for name, title, change in (
+            ("factor-2", "λ up to 2", {"factor": 2.0, "like": "b-placed"}),
+            (
+                "dropout",
+                "dropout .5 in the domain classifier",
+                {"dropout": 0.5, "like": "b-placed"},
+            ),
+            (
+                "start-2",
+                "its hidden layers start twice as large",
+                {"start": 2.0, "like": "b-placed"},
+            ),
+            ("through-28", "drawn numbers reduced to 28×28 as SVHN's were", {"through": 28}),
+            ("norm-2", "norm limit 2", {"max_norm": 2.0}),
+            ("norm-1.5", "norm limit 1.5", {"max_norm": 1.5}),
+        )
+    },
 }
+
+
+class OtherClassifier(DomainClassifier):
+    """Its hidden layers with dropout, or weights that start larger or smaller."""
+
+    def __init__(self, features: int, hidden: tuple[int, ...], dropout: float, start: float):
+        super().__init__(features, hidden)
+        self.dropout = dropout
+        with torch.no_grad():
+            for layer in list(self.children())[:-1]:
+                layer.weight.mul_(start)
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        x = features.flatten(1)
+        *inner, last = self.children()
+        for layer in inner:
+            x = F.dropout(layer(x), self.dropout, self.training)
+        logits: torch.Tensor = last(x).squeeze(1)
+        return logits
 
 
 class Scaled(torch.nn.Module):
@@ -246,7 +293,10 @@ def domains(variant: Variant) -> tuple[Domain, Domain, Domain]:
         "placed": house_digits(),
     }
     parameters = kind(digits=digits[variant.digits], **variant.rendering)
-    source = resized(syn_numbers(parameters=parameters), size)
+    source = syn_numbers(parameters=parameters)
+    if variant.through is not None:
+        source = resized(source, variant.through)
+    source = resized(source, size)
     if variant.shares:
         source = with_shares(source, house_shares(3_000))
     if variant.classes:
@@ -265,6 +315,13 @@ def told_apart(adapted: Adapted, source: Domain, target: Domain) -> float:
         for one in (source, target)
     ]
     return 1 - domain_separation(*features, "mlp", rows=ROWS).error
+
+
+def classifier(variant: Variant) -> DomainClassifier | None:
+    """The domain classifier where it is not the usual one; for (b), which has 128 features."""
+    if variant.dropout == 0 and variant.start == 1:
+        return None
+    return OtherClassifier(128, variant.hidden, variant.dropout, variant.start)
 
 
 def run(name: str, method: str) -> dict[str, Any]:
@@ -288,6 +345,7 @@ def run(name: str, method: str) -> dict[str, Any]:
         method=method,
         settings=settings,
         hidden=variant.hidden,
+        domain_classifier=classifier(variant) if plain else None,
         preprocessing=None
         if variant.scale == 1
         else Scaled(Preprocessing.fit(*seen), variant.scale),
