@@ -83,6 +83,9 @@ def test_plain_is_as_printed() -> None:
     assert by_cell["syn-numbers->svhn"].rate == Annealed(0.01, 10, 0.75)
     assert by_cell["svhn->mnist"].max_norm == 4.0
     assert by_cell["mnist->mnist-m"].max_norm is None
+    limits = {cell: own.clip for cell, own in by_cell.items()}
+    assert limits == {**dict.fromkeys(by_cell), "svhn->mnist": 5.0}  # what keeps it finite
+    assert all(recipe_for(one, "source-only").settings.clip is None for one in TABLE1)
 
 
 def test_recommended_is_one_set_of_settings_for_all_cells() -> None:

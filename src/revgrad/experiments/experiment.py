@@ -31,6 +31,7 @@ class Experiment:
     native      as they come: what a recipe with a network of its own trains on; None: the same
     published   method → number, where the paper has one
     rate        of the plain methods where it is not the paper's usual one
+    clip        limit of the gradients' norm in plain reversal where it would not stay finite
     measure     what the table shows: accuracy, or error = 1 − accuracy
     labelled    random target images whose labels are known (semi-supervised)
     others      whether the other target images take part, unlabelled
@@ -49,6 +50,7 @@ class Experiment:
     methods: tuple[str, ...]
     published: Mapping[str, Published] = field(default_factory=dict)
     rate: Schedule | None = None
+    clip: float | None = None
     measure: Literal["accuracy", "error"] = "accuracy"
     labelled: int = 0
     others: bool = True

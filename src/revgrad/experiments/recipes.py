@@ -96,7 +96,7 @@ TRAINED = {
 
 
 def recipe_for(experiment: Experiment, method: str) -> Recipe:
-    """The recipe of a row, for its cell: the network's norm limit, the cell's own rate."""
+    """The recipe of a row, for its cell: the network's norm limit, the cell's own rate and clip."""
     if method == "recommended":
         return RECOMMENDED
     if method not in TRAINED:
@@ -106,4 +106,6 @@ def recipe_for(experiment: Experiment, method: str) -> Recipe:
     )
     if experiment.rate is not None:
         settings = replace(settings, rate=experiment.rate)
+    if TRAINED[method] == "adversarial":
+        settings = replace(settings, clip=experiment.clip)
     return replace(PLAIN, objective=TRAINED[method], settings=settings)
