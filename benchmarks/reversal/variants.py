@@ -204,6 +204,12 @@ VARIANTS = {
             ("through-28", "drawn numbers reduced to 28×28 as SVHN's were", {"through": 28}),
             ("norm-2", "norm limit 2", {"max_norm": 2.0}),
             ("norm-1.5", "norm limit 1.5", {"max_norm": 1.5}),
+            ("pen", "half of the numbers written by pen", {"rendering": {"pen": 0.5}}),
+            (
+                "pen-blur",
+                "the same, blur of up to 3 pixels",
+                {"rendering": {"pen": 0.5, "blur": (0.4, 3.0)}},
+            ),
         )
     },
 }
