@@ -207,7 +207,7 @@ VARIANTS = {
             ("pen", "half of the numbers written by pen", {"rendering": {"pen": 0.5}}),
             (
                 "pen-blur",
-                "the same, blur of up to 3 pixels",
+                "half by pen, blur of up to 3 pixels",
                 {"rendering": {"pen": 0.5, "blur": (0.4, 3.0)}},
             ),
         )
