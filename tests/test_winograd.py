@@ -103,6 +103,21 @@ def test_twice_differentiable() -> None:
     torch.testing.assert_close(second(by_tiles), direct, rtol=1e-9, atol=1e-9)
 
 
+def test_the_transforms_of_torch_func_go_through() -> None:
+    images, weight, bias = example(7, 7, 3, torch.float64)
+    several = torch.stack([images.detach(), 2 * images.detach()])
+
+    def slope(convolution: object) -> Tensor:
+        def value(x: Tensor) -> Tensor:
+            outputs: Tensor = convolution(x, weight, bias, 1)  # type: ignore[operator]
+            return outputs.square().sum()
+
+        return torch.func.vmap(torch.func.grad(value))(several)
+
+    direct = slope(lambda x, w, b, padding: F.conv2d(x, w, b, padding=padding))
+    torch.testing.assert_close(slope(by_tiles), direct, rtol=1e-9, atol=1e-9)
+
+
 def direct_to_the_bit(images: Tensor, weight: Tensor, bias: Tensor) -> bool:
     return torch.equal(convolve(images, weight, bias, 1), F.conv2d(images, weight, bias, padding=1))
 
