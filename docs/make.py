@@ -205,8 +205,7 @@ that.)"""
 
 OLD_SIGNS = """Recommended rows were trained when SYN SIGNS drew all signs alike often; the command
 draws them as on roads, as the other rows have them (see Table 1). `both` by track ended at an error
-of .0617 with signs alike (seed 0), .0682 with signs as on roads: the labelled signs tell the
-shares already."""
+of .0617 with signs alike, .0682 with signs as on roads (seed 0, one run each)."""
 
 
 def reversal_notes() -> str:
