@@ -340,7 +340,9 @@ def test_tapped_functional_dropout_draws_the_masks_of_the_chosen_rows() -> None:
     h = F.dropout(torch.tanh(by_hand.fc1(x)[:4]), 0.5, training=True)
     assert torch.equal(out, by_hand.fc2(by_hand.norm(h)))
     network.eval(), by_hand.eval()
-    assert torch.equal(cut(network, "fc1").forward(x, slice(0, 4))[1], by_hand(x[:4]))
+    # fc1 sees all rows in both: how a product rounds may depend on their number
+    expected = by_hand.fc2(by_hand.norm(torch.tanh(by_hand.fc1(x)[:4])))
+    assert torch.equal(cut(network, "fc1").forward(x, slice(0, 4))[1], expected)
 
 
 @pytest.mark.parametrize("tap", [False, True])
@@ -473,7 +475,10 @@ def test_other_sizes_need_a_tap(what: str) -> None:
     x = inputs_for(network)
     assert not made.traced
     assert "sizes" in (made.reason or "")
-    assert torch.equal(made.forward(x, slice(0, 2))[1], network(x[:2]))
+    # fc1 sees six rows here and two there: how a product rounds may depend on their number
+    torch.testing.assert_close(
+        made.forward(x, slice(0, 2))[1], network(x[:2]), rtol=1e-12, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize(("what", "named"), [("merged", "size"), ("input", "sum")])
