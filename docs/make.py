@@ -217,8 +217,8 @@ conv3's features apart on .99 of the rows of source only, on .85 of plain's; pla
 classifier ends at .58), but not class by class. On 5,000 *training* digits of MNIST it says 1 on
 852 where there are 565, source only on 799: a fifth of SVHN's digits are ones, a ninth of
 MNIST's. It wins on 2 (.65 of them to .82), 7, 6 and 5 and loses on 4 (.84 to .51), 0 and 8.
-Held-out house numbers fall from .912 to .892. The limit on gradients is what it needs to train at all
-(docs/paper.md). Recommended, on a network of its own and with balanced batches, has .977."""
+Held-out house numbers fall from .912 to .892. The limit on gradients is what it needs to train at
+all (docs/paper.md). Recommended, on a network of its own and with balanced batches, has .977."""
 
 
 def reversal_notes() -> str:
