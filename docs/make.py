@@ -214,8 +214,8 @@ Plain ends level with source only (seed 0: .6075 against .612) or ten points bel
 and 2: .510, .518); the paper's .7107 took 150 epochs at a constant rate, some 170,000 steps, where
 these are 8,000. What can be said of seed 0: reversal brings the domains closer (a fresh classifier
 tells conv3's features apart on .99 of the rows of source only, on .85 of plain's; plain's own
-domain classifier ends at .58), but not class by class. On 5,000 *training* digits of MNIST it says 1 on
-852 where there are 565, source only on 799: a fifth of SVHN's digits are ones, a ninth of
+domain classifier ends at .58), but not class by class. On 5,000 *training* digits of MNIST it says
+1 on 852 where there are 565, source only on 799: a fifth of SVHN's digits are ones, a ninth of
 MNIST's. It wins on 2 (.65 of them to .82), 7, 6 and 5 and loses on 4 (.84 to .51), 0 and 8.
 Held-out house numbers fall from .912 to .892. The limit on gradients is what it needs to train at
 all (docs/paper.md). Recommended, on a network of its own and with balanced batches, has .977."""
