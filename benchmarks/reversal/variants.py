@@ -21,6 +21,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from scipy.ndimage import gaussian_filter
+from torch import nn
 
 from revgrad import Adapted, Domain, Preprocessing, RampUp, Settings, adapt, from_arrays
 from revgrad.diagnostics import domain_separation
@@ -28,6 +29,7 @@ from revgrad.domains import match_colours, open_domain
 from revgrad.domains.matching import resized
 from revgrad.domains.syn_numbers import SynNumbers, house_digits, syn_numbers
 from revgrad.networks import DomainClassifier, build_network
+from revgrad.networks.svhn import DENSE, SVHNNetwork
 
 RUNS = Path(__file__).parent / "runs.jsonl"
 LOOKED_AT = 4_000
@@ -57,6 +59,8 @@ SHAPED: dict[str, Any] = {
     "blur": (0.7, 2.7),
     "contrast": (0.18, 0.74),
 }
+#: Only how sharp and how strong edges are: as in unlabelled images of SVHN.
+BLURRED: dict[str, Any] = {"blur": (0.8, 2.5), "contrast": (0.2, 0.74)}
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,8 @@ class Variant:
     hidden      units of the domain classifier
     dropout     share of its hidden units left out in training
     start       of its hidden layers' weights, in terms of the usual one
+    domain_rate of the domain classifier, in terms of the network's
+    keep        shares kept by network (b)'s dropout, where not the usual ones
     through     size that the drawn numbers are reduced to and enlarged from, as SVHN's are here
     like        the variant whose source-only training would be the same
     """
@@ -98,6 +104,8 @@ class Variant:
     hidden: tuple[int, ...] = (100,)
     dropout: float = 0.0
     start: float = 1.0
+    domain_rate: float = 1.0
+    keep: tuple[float, ...] = DENSE
     through: int | None = None
     like: str | None = None
 
@@ -210,6 +218,19 @@ VARIANTS = {
                 "half by pen, blur of up to 3 pixels",
                 {"rendering": {"pen": 0.5, "blur": (0.4, 3.0)}},
             ),
+            (
+                "domain-rate-5",
+                "domain classifier at five times the rate",
+                {"domain_rate": 5.0, "like": "b-placed"},
+            ),
+            ("blurred", "blur and contrast as in SVHN", {"rendering": BLURRED}),
+            (
+                "convolution-dropout",
+                "dropout behind the convolutions too, .1 .1 .2",
+                {"keep": (1.0, 0.9, 0.9, 0.8, 0.5, 0.5)},
+            ),
+            ("scale-2", "inputs twice as large", {"scale": 2.0}),
+            ("unstretched", "fonts in their own widths", {"rendering": {"aspect": (1.0, 1.0)}}),
         )
     },
 }
@@ -234,10 +255,10 @@ class OtherClassifier(DomainClassifier):
         return logits
 
 
-class Scaled(torch.nn.Module):
+class Scaled(nn.Module):
     """A preprocessing, then a factor."""
 
-    def __init__(self, before: torch.nn.Module, factor: float) -> None:
+    def __init__(self, before: nn.Module, factor: float) -> None:
         super().__init__()
         self.before, self.factor = before, factor
 
@@ -323,6 +344,13 @@ def told_apart(adapted: Adapted, source: Domain, target: Domain) -> float:
     return 1 - domain_separation(*features, "mlp", rows=ROWS).error
 
 
+def network(variant: Variant) -> nn.Module:
+    if variant.keep != DENSE:
+        return SVHNNetwork(keep=variant.keep)
+    size = SIZES[variant.network]
+    return build_network(variant.network, classes=10, channels=3, size=(size, size), seed=0)
+
+
 def classifier(variant: Variant) -> DomainClassifier | None:
     """The domain classifier where it is not the usual one; for (b), which has 128 features."""
     if variant.dropout == 0 and variant.start == 1:
@@ -341,11 +369,12 @@ def run(name: str, method: str) -> dict[str, Any]:
         factor=RampUp(10.0, variant.factor),
         max_norm=variant.max_norm,
         weight_decay=variant.weight_decay,
+        domain_rate=variant.domain_rate,
         evaluate_every=0,
     )
     began = time.monotonic()
     adapted = adapt(
-        build_network(variant.network, classes=10, channels=3, size=source.shape[1:], seed=0),
+        network(variant),
         source,
         target.without_labels() if plain else None,
         method=method,
