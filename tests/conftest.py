@@ -1,4 +1,5 @@
-"""Shared by all tests: one thread (two on a busy machine can be ten times slower), real data."""
+"""Shared by all tests: one thread (two on a busy machine can be ten times slower), real data, the
+same examples every time."""
 
 from __future__ import annotations
 
@@ -10,11 +11,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 from revgrad.cli import main
 from shown import Shown
 
 torch.set_num_threads(1)
+settings.register_profile("seeded", derandomize=True)
+settings.load_profile("seeded")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # Begun in the background of a script: processes of ours would ignore Ctrl-C too, for ever.
     signal.signal(signal.SIGINT, signal.default_int_handler)
