@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "revgrad"
 #: docs/architecture.md: a file imports lower levels and its own folder, nothing else.
 LEVELS = {
-    **dict.fromkeys(("errors", "files", "batches", "version"), 0),
+    **dict.fromkeys(("errors", "files", "cores", "batches", "version"), 0),
     **dict.fromkeys(
         ("reversal", "schedules", "processes", "augmenting", "discrepancy", "shallow"), 1
     ),

@@ -17,11 +17,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from revgrad import Run, load
 from revgrad.domains import Domain
 from revgrad.errors import RunError
-from revgrad.experiments import feature_rows, image_rows, running
+from revgrad.experiments import feature_rows, image_rows, running, workers
 from revgrad.experiments.budgets import BUDGETS
 from revgrad.experiments.choosing import choose_cells
 from revgrad.experiments.recipes import FACTORS, HEADS
@@ -57,7 +58,7 @@ def check(record: Record) -> None:
 def test_table1_tiny_all_methods_then_nothing_again(
     tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ("reproduce", "table1", "--cell", "mnist-to-mnist-m", "--budget", "tiny")
+    words = ("reproduce", "table1", "--cell", "mnist-to-mnist-m", "--budget", "tiny", "--jobs", "1")
     shown = call(*words, "--output", tmp_path)
     assert shown.code == 0, shown.err
     found = records(tmp_path / "tiny" / "mnist-to-mnist-m")
@@ -158,7 +159,7 @@ def test_table2_rows_here_and_in_other_processes_are_the_same(tmp_path: Path, ca
     words = ["reproduce", "table2", "--cell", "amazon-to-webcam:alexnet-conv5", "--budget", "tiny"]
     for method in ("source-only", "bottleneck-only", "kernel-matching"):
         words += ["--method", method]
-    here = call(*words, "--output", tmp_path / "here", "--json", "--quiet")
+    here = call(*words, "--output", tmp_path / "here", "--json", "--quiet", "--jobs", "1")
     assert here.code == 0, here.err
     there = call(*words, "--output", tmp_path / "there", "--json", "--quiet", "--jobs", "2")
     assert there.code == 0, there.err
@@ -167,6 +168,25 @@ def test_table2_rows_here_and_in_other_processes_are_the_same(tmp_path: Path, ca
     assert values[0] == values[1]
     assert values[0]["bottleneck-only"] > 0.15
     assert values[0]["adversarial"] is None  # not asked for: a dash
+
+
+@pytest.mark.parametrize(
+    ("cores", "gigabytes", "device", "expected"),
+    [
+        (2, 24, "cpu", 2),
+        (64, 24, "cpu", 12),
+        (8, 1, "cpu", 1),
+        (64, 24, "cuda", 1),
+    ],
+)
+def test_as_many_rows_at_once_as_cores_and_memory_carry(
+    cores: int, gigabytes: int, device: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = {"SC_PHYS_PAGES": gigabytes * 2**18, "SC_PAGE_SIZE": 2**12}
+    monkeypatch.setattr(workers, "usable_cores", lambda: cores)
+    monkeypatch.setattr(workers.os, "sysconf", memory.__getitem__)
+    monkeypatch.setattr(workers, "choose_device", lambda wanted: torch.device(device))
+    assert workers.rows_at_once() == expected
 
 
 @pytest.mark.timeout(600)
@@ -301,7 +321,7 @@ def test_a_row_that_fails_stops_those_that_need_it_and_no_others(
 
     monkeypatch.setattr(running, "compute", compute_or_fail)
     words = ("reproduce", "table1", "--cell", "mnist-to-mnist-m", "--budget", "tiny")
-    words += ("--method", "subspace-alignment", "--method", "train-on-target")
+    words += ("--method", "subspace-alignment", "--method", "train-on-target", "--jobs", "1")
     shown = call(*words, "-o", tmp_path)
     assert shown.code == 1
     assert "mnist->mnist-m source-only 0 failed: the disk is gone" in shown.err

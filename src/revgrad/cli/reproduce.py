@@ -32,7 +32,11 @@ def reproduce(
         help="tiny (a minute or two, stand-in data), quick (ten minutes a table on two cores), "
         "standard (hours), full (the paper's scale).",
     ),
-    jobs: int = typer.Option(1, help="Processes, one thread each."),
+    jobs: int | None = typer.Option(
+        None,
+        help="Processes, one thread each. Default: one a core, as far as memory goes; one beside a "
+        "GPU.",
+    ),
     output: Path = typer.Option(
         Path("reproduce"), "--output", "-o", help="Folder of all runs, tables and figures."
     ),
@@ -53,18 +57,19 @@ def reproduce(
         raise unknown("table or figure", what, WHAT)
     if layer is not None and what != "tsne":
         raise InputError(f"--layer is for tsne, not for {what}")
-    if jobs < 1:
+    if jobs is not None and jobs < 1:
         raise InputError(f"--jobs takes 1 or more processes, not {jobs}")
     from revgrad.experiments.budgets import budget_named
     from revgrad.experiments.choosing import parse_seeds
     from revgrad.experiments.reproducing import reproduce as run_table
     from revgrad.experiments.tsne import reproduce_tsne
+    from revgrad.experiments.workers import rows_at_once
 
     common: dict[str, Any] = {
         "cells": cell,
         "methods": method,
         "seeds": parse_seeds(seeds),
-        "processes": jobs,
+        "processes": jobs or rows_at_once(),
         "quiet": quiet,
     }
     with told_when_interrupted():

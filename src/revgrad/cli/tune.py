@@ -19,6 +19,7 @@ import typer
 from revgrad.cli.common import JSON, echo_json, speak, told_when_interrupted
 from revgrad.cli.train_options import parse_train_options
 from revgrad.cli.trials import Plan, Trials
+from revgrad.cores import usable_cores
 from revgrad.errors import InputError, RevgradError, RunError
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _work(prepared: Trials) -> None:
     if not LOCKS:
         raise InputError("--workers needs file locks, which this system does not have")
     searching = prepared.searching  # mistakes are seen here, once
-    threads = plan.options["threads"] or max((os.cpu_count() or 1) // plan.workers, 1)
+    threads = plan.options["threads"] or max(usable_cores() // plan.workers, 1)
     theirs = replace(plan, options={**plan.options, "threads": threads})
     spawning = multiprocessing.get_context("spawn")
     errors: Any = spawning.SimpleQueue()

@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from revgrad.cores import usable_cores
 from revgrad.domains.arrays import ArrayStore
 from revgrad.domains.cache import CachedImages, ImageWriter, cached_images, require_space
 from revgrad.domains.domain import Domain
@@ -275,7 +276,7 @@ def _common_size(folder: Path, headers: dict[str, Header]) -> Size:
 
 def in_order(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
     """Results of `work` in threads, in order, with few of them waiting at a time."""
-    threads = min(16, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4)
+    threads = min(16, usable_cores())
     pending: deque[Future[Result]] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="revgrad-decode")
     try:

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from revgrad.cores import usable_cores
 from revgrad.domains.cache import ImageWriter, cached_images, require_space
 from revgrad.domains.places import cache_folder
 from revgrad.errors import DataError, InputError
@@ -101,7 +102,7 @@ def generated(
         job = _Job(make, parameters, None if context is None else context())
         writer: ImageWriter | None = None
         labels = []
-        blocks = _blocks(name, count, job, workers or _cores())
+        blocks = _blocks(name, count, job, workers or usable_cores())
         with _bar(count, f"making {name}", progress) as advance, contextlib.closing(blocks):
             for images, its_labels in blocks:
                 if writer is None:
@@ -307,12 +308,6 @@ def _picklable(error: Exception) -> Exception:
         return error
     except Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @contextmanager

@@ -15,14 +15,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from revgrad.cores import usable_cores
 from revgrad.errors import RevgradError
 from revgrad.experiments.records import Record
 from revgrad.experiments.row import Row
 from revgrad.experiments.running import finished, needs, run_row
+from revgrad.training.distributed import choose_device
 from revgrad.training.stopping import Interrupted, stop_request
 
 #: Seconds that a process gets to save its training before it is killed.
 PATIENCE = 120.0
+#: Bytes of memory for a process: data as uint8, a network, room for both.
+MEMORY = 2 * 1024**3
 
 
 class Listener(Protocol):
@@ -43,6 +47,18 @@ class Outcome:
 
     records: dict[Path, Record] = field(default_factory=dict)
     failures: dict[Path, str] = field(default_factory=dict)
+
+
+def rows_at_once() -> int:
+    """Processes that this machine has room for: one a core, as far as memory goes; where rows train
+    on a GPU, one."""
+    if choose_device("auto").type != "cpu":
+        return 1
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # a system that doesn't say
+        memory = MEMORY
+    return max(min(usable_cores(), memory // MEMORY), 1)
 
 
 def run_rows(rows: Sequence[Row], listener: Listener, processes: int = 1) -> Outcome:
