@@ -137,6 +137,21 @@ def results_table() -> str:
     return "\n\n".join(map(as_markdown, tables))
 
 
+def draw_results() -> None:
+    """The figure of every table that has a record: docs/images/results/TABLE.png."""
+    from revgrad.experiments import TABLES
+    from revgrad.experiments.reproducing import draw_table
+    from revgrad.experiments.tables import cell_name, table_lines
+
+    folder = ROOT / "docs" / "images" / "results"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in TABLES.items():
+        cells = {one.cell for one in table}
+        own = [record for record in records() if cell_name(record.cell) in cells]
+        if own:
+            draw_table(folder / f"{name}.png", table, table_lines(own, table))
+
+
 def results_page() -> str:
     """Every table that has a record, and for every run on images the command that made it."""
     from revgrad.experiments import TABLES
@@ -163,7 +178,8 @@ def results_page() -> str:
         cells = {one.cell for one in table}
         own = [record for record in found if cell_name(record.cell) in cells]
         if own:
-            lines += [f"## {TITLES[name]}", "", as_markdown(table_lines(own, table)), ""]
+            lines += [f"## {TITLES[name]}", "", f"![{TITLES[name]}](images/results/{name}.png)", ""]
+            lines += [as_markdown(table_lines(own, table)), ""]
             lines += [*(f"- {note}" for note in notes(own, table)), ""]
             lines += [f"`revgrad reproduce {name} --budget standard` makes it.", ""]
         if name == "table1":
@@ -397,6 +413,8 @@ def main() -> None:
             names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
             raise SystemExit(f"out of date, `make docs` makes them anew: {names}")
         return
+    if ROOT / "docs" / "results.md" in stale:
+        draw_results()
     for path in stale:
         path.write_text(pages[path])
         print(path.relative_to(ROOT))

@@ -262,8 +262,11 @@ def test_bars_show_what_is_there_and_leave_room_for_what_is_not(tmp_path: Path) 
         blue, red = ((0x2B, 0x6C, 0xB0), (0xD1, 0x49, 0x5B))
         return tuple(int((np.abs(pixels[legend:] - c).sum(2) < 12).sum()) for c in (blue, red))
 
-    short, marked = colours(Bar("one", 0.2, 0.05, 0.5), Bar("two", None))
+    short, marked = colours(Bar("one", 0.2, 0.05, 0.6), Bar("two", None))
     long, unmarked = colours(Bar("one", 0.8, 0.05), Bar("two", None))
     assert marked > 20
     assert unmarked == 0
     assert long / short == pytest.approx(4.0, rel=0.15)
+    # errors of a few points have an axis of their own: half of it here
+    error, _ = colours(Bar("one", 0.05), Bar("two", None))
+    assert error / short == pytest.approx(2.5, rel=0.15)
