@@ -82,6 +82,12 @@ def test_means_deviations_gaps_and_times_are_those_computed_by_hand() -> None:
     assert lines["train-on-target"].gap is None
 
 
+def test_an_svm_of_fewer_seeds_says_so() -> None:
+    of_one = [replace(one, target_accuracy_svm=0.5 if one.seed == 0 else None) for one in RECORDS]
+    assert "| 3 | 0.6000 |" in as_markdown(table_lines(RECORDS, [CELL]))
+    assert "| 3 | 0.5000 (of 1) |" in as_markdown(table_lines(of_one, [CELL]))
+
+
 def test_what_was_not_run_shows_as_a_dash_and_keeps_its_place() -> None:
     lines = table_lines(RECORDS, [CELL])
     assert [line.method for line in lines] == [

@@ -49,6 +49,7 @@ class Line:
     sd: float | None = None
     seeds: int = 0
     svm: float | None = None
+    svm_seeds: int = 0
     gap: float | None = None
     published: Published | None = None
     source: float | None = None
@@ -124,7 +125,7 @@ def as_cells(line: Line) -> tuple[str, ...]:
         line.title,
         number(line.value, line.sd),
         str(line.seeds) if line.seeds else DASH,
-        number(line.svm),
+        number(line.svm) + (f" (of {line.svm_seeds})" if 0 < line.svm_seeds < line.seeds else ""),
         DASH if line.gap is None else f"{100 * line.gap:.1f} %",
         _published(line),
         number(line.source),
@@ -224,6 +225,7 @@ def _line(
         sd=statistics.stdev(values) if len(values) > 1 else None,
         seeds=len(values),
         svm=_mean(svm),
+        svm_seeds=len(svm),
         published=experiment.published.get(method),
         source=_mean(sources),
         budget=group[0].budget if group else "",
