@@ -184,7 +184,7 @@ def results_page() -> str:
             lines += [*(f"- {note}" for note in notes(own, table)), ""]
             lines += [f"`revgrad reproduce {name} --budget standard` makes it.", ""]
         if name == "table1":
-            lines += [SHARES, "", SVHN_TO_MNIST, "", reversal_notes(), ""]
+            lines += [*FEATURES, SHARES, "", SVHN_TO_MNIST, "", reversal_notes(), ""]
         if name == "semi-supervised":
             lines += [OLD_SIGNS, ""]
     rest = [record for record in found if cell_name(record.cell) not in known]
@@ -205,6 +205,22 @@ def results_page() -> str:
             )
     return "\n".join(lines) + "\n"
 
+
+#: The panels of Figure 3, which the networks of two cells were made to draw.
+FEATURES = (
+    "### Features before and after",
+    "",
+    "Figure 3 of the paper: t-SNE of 500 source and 500 test images, seed 2, where the paper has",
+    "its panels: the top of the feature extractor for mnist->mnist-m, the last hidden layer of the",
+    "label predictor for syn-numbers->svhn.",
+    "",
+    "![mnist->mnist-m](images/results/tsne-mnist-to-mnist-m.png)",
+    "",
+    "![syn-numbers->svhn](images/results/tsne-syn-numbers-to-svhn.png)",
+    "",
+    "`revgrad reproduce tsne --seeds 2 --budget standard` makes them.",
+    "",
+)
 
 SHARES = """### How often each class comes
 

@@ -89,5 +89,7 @@ def draw_clouds(path: Path, clouds: Sequence[Cloud]) -> None:
         axes.set_yticks([])
         for side in axes.spines.values():
             side.set_color("#bbbbbb")
-        axes.legend(loc="upper right", fontsize=10, markerscale=2.5, framealpha=0.9)
+    names = axes.get_legend_handles_labels()
+    place = "outside lower center"  # within a panel it would hide points
+    figure.legend(*names, loc=place, ncols=2, fontsize=10, markerscale=2.5, frameon=False)
     save_figure(figure, path)
