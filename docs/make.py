@@ -361,8 +361,9 @@ apart by 4,000 rows a domain here, by 10,000 in the long table: the two don't co
 no better for it. Four more were stopped on the way. Dropout of .5 in the domain classifier at five
 times the rate gave .790 after 2,000 steps (.789 to .801). With numbers as long and digits as
 frequent as SVHN's labels have them, an oracle, plain still says 1 on 2,021 of 10,000 rows where
-there are 1,877 and has .798 after 3,000 steps (the lines above: .803 to .805): shares are no longer what it is
-about. Inputs twice as large gave .789 after 2,000 steps (.789 to .801). Fonts in their own widths,
+there are 1,877 and has .798 after 3,000 steps (the lines above: .803 to .805): shares are no
+longer what it is about.
+Inputs twice as large gave .789 after 2,000 steps (.789 to .801). Fonts in their own widths,
 without the stretch, cost both methods five points (source only .730 after 3,000 steps, plain .742
 after 2,000). Over all other numbers and dropouts tried on (b) for 4,000 steps source only moves
 between .78 and .81 while plain stays between .80 and .82: what limits plain here is hardly the
