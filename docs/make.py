@@ -406,8 +406,8 @@ def on_the_test() -> str:
     each = [", ".join(f"{a:.4f}"[1:] for _, a in found) for found in of.values()]
     return (
         f"plain has {each[0]} on the test (by seed), source only {each[1]}; their means are "
-        f"{100 * (plain - only):.1f} points\napart. Source only's seeds 1 and 2 were run last, when "
-        "seed 0 alone had shown less than three points;\nnothing was changed between."
+        f"{100 * (plain - only):.1f} points\napart. Source only's seeds 1 and 2 were run last,"
+        " when seed 0 alone had shown less than three points;\nnothing was changed between."
     )
 
 
