@@ -1,10 +1,14 @@
 # make demo    adapt a network on real digits and show what was gained
-# make test    lint, types, tests
+# make check   lint, types and the core tests: a minute and a half on two cores
+# make test    lint, types and all tests: under eight minutes on two cores
 # make bench   the benchmarks, as json lines
+# make docs    the pages that are made of records and of --help
 PYTHON ?= python3
 BIN := .venv/bin
+#: Two processes of one thread each: two threads on a busy machine can be ten times slower than one.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
-.PHONY: demo test bench docs
+.PHONY: demo check lint test bench docs
 .DELETE_ON_ERROR:
 
 .venv: pyproject.toml constraints.txt
@@ -15,15 +19,19 @@ BIN := .venv/bin
 demo: .venv
 	$(BIN)/revgrad demo
 
-test: .venv
+lint: .venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	OMP_NUM_THREADS=1 $(BIN)/pytest
+
+check: lint
+	$(PYTEST) -m "not slow and not paper"
+
+test: lint
+	$(PYTEST)
 
 bench: .venv
 	for file in benchmarks/*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$file --json || exit 1; done
 
-# pages and tables that are made, never typed
 docs: .venv
 	$(BIN)/python docs/make.py

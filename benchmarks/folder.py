@@ -32,8 +32,8 @@ def write(folder: Path) -> None:
 
 def training(kind: str, folder: Path) -> Callable[[], None]:
     import revgrad
-    from revgrad.networks import MNISTNetwork
-    from revgrad.training.memory import keep_large_buffers
+    from revgrad.paper.networks.mnist import MNISTNetwork
+    from revgrad.training.session import keep_large_buffers
 
     if kind == "folder":
         source = revgrad.from_folder(folder, progress=False)
@@ -42,9 +42,9 @@ def training(kind: str, folder: Path) -> Callable[[], None]:
     network = MNISTNetwork()
     adapter = revgrad.DomainAdapter.attach(
         network,
-        network.layer,
+        network.blueprint.layer,
         source.batch([0, 1]).inputs,
-        hidden=network.domain_hidden,
+        hidden=network.blueprint.domain_classifier,
         preprocessing=revgrad.Preprocessing.fit(source),
     )
     settings = revgrad.Settings(steps=10**6)
@@ -58,7 +58,7 @@ def training(kind: str, folder: Path) -> Callable[[], None]:
         for _ in range(STEPS):
             trainer.train_step(done)
             done += 1
-        trainer._window.clear()
+        trainer.window.clear()
 
     return turn
 

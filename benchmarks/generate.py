@@ -40,7 +40,7 @@ def show(name: str, ours: float, loop: float) -> None:
 
 
 def mnist_m() -> None:
-    from revgrad.domains.mnist_m import blend
+    from revgrad.domains.digits import blend
 
     rng = np.random.default_rng(0)
     digits = rng.integers(0, 256, (20_000, 28, 28), dtype=np.uint8)
@@ -65,8 +65,8 @@ def mnist_m() -> None:
 def syn_numbers() -> None:
     from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-    from revgrad.domains.fonts import fonts
-    from revgrad.domains.syn_numbers import SynNumbers, make_numbers
+    from revgrad.paper.synthetic.fonts import fonts
+    from revgrad.paper.synthetic.syn_numbers import SynNumbers, make_numbers
 
     chosen = fonts()
     faces = [ImageFont.truetype(font.path, 96) for font in chosen]
@@ -99,9 +99,9 @@ def syn_numbers() -> None:
 def syn_signs() -> None:
     from PIL import Image, ImageFilter
 
-    from revgrad.domains.signs.drawing import Style, drawings
-    from revgrad.domains.syn_signs import SynSigns
-    from revgrad.domains.syn_signs import syn_signs as make_signs
+    from revgrad.paper.synthetic.signs.drawing import Style, drawings
+    from revgrad.paper.synthetic.syn_signs import SynSigns
+    from revgrad.paper.synthetic.syn_signs import syn_signs as make_signs
 
     rng = np.random.default_rng(0)
     signs = [Image.fromarray(sign) for sign in drawings(96, Style())]

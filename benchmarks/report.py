@@ -23,7 +23,7 @@ CLOUD, PAGE, SIZE = 30.0, 20.0, 3.0  # seconds, seconds and MB allowed
 
 #: A run as the demo's, only shorter: what the page shows is of the same size.
 TRAIN = "--source digits:train --target digits-m:train --test digits-m:test --network mnist"
-TRAIN += " --steps 200 --evaluate-every 50 --domain-rate 0.3 --threads 1 --baseline --quiet"
+TRAIN += " --steps 200 --evaluate-every 50 --domain-lr-factor 0.3 --threads 1 --baseline --quiet"
 
 
 class Seconds(NamedTuple):
@@ -63,9 +63,9 @@ def cloud() -> Callable[[], None]:
 
     import revgrad
     from revgrad.domains import open_domain
-    from revgrad.evaluation.features import features_at
-    from revgrad.networks import MNISTNetwork
-    from revgrad.reports.clouds import project
+    from revgrad.evaluation import features_at
+    from revgrad.paper.networks.mnist import MNISTNetwork
+    from revgrad.reports.clouds import tsne_cloud
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -76,7 +76,7 @@ def cloud() -> Callable[[], None]:
             [
                 features_at(
                     network,
-                    network.layer,
+                    network.blueprint.layer,
                     open_domain(f"{name}:{part}").as_colour(),
                     preprocessing=prepare,
                 )
@@ -86,10 +86,10 @@ def cloud() -> Callable[[], None]:
         for name in ("digits", "digits-m")
     )
     assert (len(source), len(target)) == (5000, 5000)
-    project("imports are not counted", source[:50], target[:50])
+    tsne_cloud("imports are not counted", source[:50], target[:50])
 
     def turn() -> None:
-        project("10,000 points", source, target)
+        tsne_cloud("10,000 points", source, target)
 
     return turn
 

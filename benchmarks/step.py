@@ -141,8 +141,10 @@ class Small(nn.Module):
 
 def ours(kind: str) -> Callable[[], None]:
     import revgrad
-    from revgrad.networks import GTSRBNetwork, MNISTNetwork, SVHNNetwork
-    from revgrad.training.memory import keep_large_buffers
+    from revgrad.paper.networks.gtsrb import GTSRBNetwork
+    from revgrad.paper.networks.mnist import MNISTNetwork
+    from revgrad.paper.networks.svhn import SVHNNetwork
+    from revgrad.training.session import keep_large_buffers
 
     inputs, labels, others = data(kind)
     source = revgrad.from_arrays(inputs.numpy(), labels.numpy())
@@ -151,14 +153,14 @@ def ours(kind: str) -> Callable[[], None]:
     network = kinds[kind]()
     adapter = revgrad.DomainAdapter.attach(
         network,
-        "hidden" if kind == "mlp" else network.layer,
+        "hidden" if kind == "mlp" else network.blueprint.layer,
         source.batch([0, 1]).inputs,
-        hidden=(64,) if kind == "mlp" else network.domain_hidden,
+        hidden=(64,) if kind == "mlp" else network.blueprint.domain_classifier,
         preprocessing=revgrad.Preprocessing.fit(source, target),
     )
     settings = revgrad.Settings(
         steps=10**6,
-        max_norm=4.0 if kind == "svhn" else None,
+        max_weight_norm=4.0 if kind == "svhn" else None,
         **dict.fromkeys(("evaluate_every", "checkpoint_every"), 0),
     )
     trainer = revgrad.Trainer(adapter, source, target, settings=settings)

@@ -24,6 +24,14 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The paper's lane is its folders'."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(here).parts[0] in ("paper", "studies"):
+            item.add_marker(pytest.mark.paper)
+
+
 @pytest.fixture
 def data_folder() -> Path:
     """The folder of real data; tests that want it skip where there is none."""

@@ -27,8 +27,8 @@ torch.set_num_threads(1)
 from tiny import Perceptron, digest, seeded, vectors
 from torch import nn
 from revgrad import *
-from revgrad.processes import rank
-from revgrad.training.distributed import together
+from revgrad._distributed import rank
+from revgrad._distributed import process_group
 
 class Wide(nn.Module):  # a label predictor of more than one bucket of gradients
     def __init__(self):
@@ -48,18 +48,21 @@ objectives = dict(
     consistent=AdversarialConsistency(0.7, 0.4, 0.5, 0.3, augment=lambda x: x * 1.1 + 0.2),
 )
 kinds = dict(
-    plain=dict(target=target.without_labels(), batch=10),
-    odd=dict(target=target.without_labels(), batch=7, source_share=0.4),
-    one_source_row=dict(target=target.without_labels(), batch=6, source_share=0.01),
-    few_labels=dict(target=target.keeping_labels(4, seed=1), batch=9, source_share=0.15),
+    plain=dict(target=target.without_labels(), batch_size=10),
+    odd=dict(target=target.without_labels(), batch_size=7, source_share=0.4),
+    one_source_row=dict(target=target.without_labels(), batch_size=6, source_share=0.01),
+    few_labels=dict(target=target.keeping_labels(4, seed=1), batch_size=9, source_share=0.15),
     few_source_labels=dict(
-        source=source.keeping_labels(3, seed=0), target=target.without_labels(), batch=6,
+        source=source.keeping_labels(3, seed=0), target=target.without_labels(), batch_size=6,
     ),
-    clipped=dict(target=target.without_labels(), batch=9, clip=0.1, max_norm=0.7, average=0.9),
-    wide=dict(target=target.without_labels(), batch=6, source_share=0.01, network=Wide),
+    clipped=dict(
+        target=target.without_labels(), batch_size=9, max_gradient_norm=0.1,
+        max_weight_norm=0.7, ema_decay=0.9,
+    ),
+    wide=dict(target=target.without_labels(), batch_size=6, source_share=0.01, network=Wide),
 )
 
-class Records(Events):
+class Records(Callback):
     def __init__(self):
         self.kept = []
     def on_log(self, trainer, record):
@@ -69,17 +72,17 @@ def train(objective, source=source, target=None, network=Perceptron, **settings)
     # each process begins with weights of its own: rank 0's must win
     built = seeded(network, 1 + rank(), torch.float64)
     adapter = DomainAdapter(built, "lower", DomainClassifier(5, hidden=(6,), seed=2).double())
-    values = dict(steps=20, device="cpu", rate=Constant(0.05), log_every=5, **settings)
+    values = dict(steps=20, device="cpu", learning_rate=Constant(0.05), log_every=5, **settings)
     records = Records()
     Trainer(adapter, source, target, objective=objective, settings=Settings(**values),
-            events=[records]).fit()
+            callbacks=[records]).fit()
     tensors = {k: v.clone() for k, v in adapter.state_dict().items()}
     for record in records.kept:
         numbers = [record.label_loss, record.domain_loss, record.domain_accuracy]
         tensors[f"log {record.step}"] = torch.tensor([np.nan if x is None else x for x in numbers])
     return tensors
 
-with together("cpu"):
+with process_group("cpu"):
     made = {}
     for name, objective in objectives.items():
         for kind, settings in kinds.items():
@@ -170,9 +173,9 @@ from pathlib import Path
 import torch
 torch.set_num_threads(1)
 from tiny import image_trainer
-from revgrad.processes import rank
+from revgrad._distributed import rank
 from revgrad.training import Interrupted, Trainer
-from revgrad.training.distributed import together
+from revgrad._distributed import process_group
 
 folder, what, who, at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 written = set()
@@ -200,9 +203,9 @@ def step_and_more(self, step):
 Trainer.train_step = step_and_more
 
 code, text, step = 0, "", None
-with together("cpu"):
+with process_group("cpu"):
     try:
-        image_trainer(folder, checkpoint_every=4, average=0.9).fit()
+        image_trainer(folder, checkpoint_every=4, ema_decay=0.9).fit()
     except Interrupted as stopped:
         code, text = stopped.exit_code, str(stopped)
     except ArithmeticError as error:
@@ -221,9 +224,9 @@ def script(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
+def preserved_rng(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The checkpoint of two processes that nothing disturbed."""
-    folder = tmp_path_factory.mktemp("undisturbed")
+    folder = tmp_path_factory.mktemp("preserved_rng")
     path = folder / "run.py"
     path.write_text(RUN)
     pair = start(path, 2, str(folder / "run"), "nothing", "0", "0")
@@ -235,7 +238,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return checkpoint_digest(folder / "run")
 
 
-def test_processes_agree_on_stopping(script: Path, tmp_path: Path, undisturbed: str) -> None:
+def test_processes_agree_on_stopping(script: Path, tmp_path: Path, preserved_rng: str) -> None:
     """SIGTERM to rank 1 only: both stop at the same step, and rank 0 saves."""
     folder = tmp_path / "run"
     pair = start(script, 2, str(folder), "term", "1", "9")
@@ -250,7 +253,7 @@ def test_processes_agree_on_stopping(script: Path, tmp_path: Path, undisturbed: 
     pair = start(script, 2, str(folder), "nothing", "0", "0")
     told = finish(pair)
     assert [p.returncode for p in pair] == [0, 0], told
-    assert checkpoint_digest(folder) == undisturbed
+    assert checkpoint_digest(folder) == preserved_rng
 
 
 def test_a_loss_that_is_not_finite_on_one_process_stops_both(script: Path, tmp_path: Path) -> None:
@@ -277,8 +280,10 @@ def test_a_dead_peer_does_not_hang(script: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_torchrun_restarts_a_killed_worker(script: Path, tmp_path: Path, undisturbed: str) -> None:
-    """kill -9 of one of two in mid-run: the weights are those of an undisturbed pair."""
+def test_torchrun_restarts_a_killed_worker(
+    script: Path, tmp_path: Path, preserved_rng: str
+) -> None:
+    """kill -9 of one of two in mid-run: the weights are those of an preserved_rng pair."""
     arguments = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "3"]
     arguments += ["--master-port", str(free_port()), "--monitor-interval", "0.1"]
     told = subprocess.run(
@@ -291,15 +296,14 @@ def test_torchrun_restarts_a_killed_worker(script: Path, tmp_path: Path, undistu
     )
     assert told.returncode == 0, told.stderr
     assert (tmp_path / "marker").exists()
-    assert checkpoint_digest(tmp_path / "run") == undisturbed
+    assert checkpoint_digest(tmp_path / "run") == preserved_rng
 
 
 def test_joining_is_for_torchrun_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    from revgrad.processes import rank, world_size
-    from revgrad.training.distributed import together
+    from revgrad._distributed import process_group, rank, world_size
 
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"):
         monkeypatch.delenv(name, raising=False)
-    with together("cpu"):
+    with process_group("cpu"):
         assert not torch.distributed.is_initialized()
         assert (rank(), world_size()) == (0, 1)

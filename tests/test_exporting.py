@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from revgrad import exporting
-from revgrad.adapter import DomainAdapter, Shipped
-from revgrad.adapting import Adapted
+from revgrad.adapter import DeployableModel, DomainAdapter
+from revgrad.api import Adapted
 from revgrad.errors import ExportError, InputError, MissingExtraError, RevgradError, RunError
 from revgrad.exporting import export
 from revgrad.networks import DomainClassifier
@@ -54,8 +54,10 @@ def small() -> Small:
     return network
 
 
-def model() -> Shipped:
-    return Shipped(Preprocessing(torch.tensor([90.0, 120.0, 60.0])[:, None, None], 70.0), small())
+def model() -> DeployableModel:
+    return DeployableModel(
+        Preprocessing(torch.tensor([90.0, 120.0, 60.0])[:, None, None], 70.0), small()
+    )
 
 
 def images(rows: int, seed: int = 0) -> Tensor:
@@ -63,7 +65,7 @@ def images(rows: int, seed: int = 0) -> Tensor:
     return torch.randint(0, 256, (rows, 3, 8, 8), generator=generator).to(torch.uint8)
 
 
-def by_hand(shipped: Shipped, x: Tensor) -> Tensor:
+def by_hand(shipped: DeployableModel, x: Tensor) -> Tensor:
     """The network's output in evaluation mode, in float64, its mean and scale written out."""
     mean = torch.tensor([90.0, 120.0, 60.0], dtype=torch.float64)[:, None, None]
     network = copy.deepcopy(shipped.network).double().eval()
@@ -113,7 +115,7 @@ def test_weights_have_the_networks_own_keys(tmp_path, suffix):
     fresh = Small()
     fresh.load_state_dict(state)
     x = images(2)
-    came = by_hand(Shipped(shipped.preprocessing, fresh), x)
+    came = by_hand(DeployableModel(shipped.preprocessing, fresh), x)
     torch.testing.assert_close(came, by_hand(shipped, x), rtol=1e-12, atol=1e-13)
 
 
@@ -201,7 +203,7 @@ def test_the_network_is_left_as_it_was(tmp_path, suffix):
 @needs_quiet_loading
 def test_what_adapt_returns_and_an_adapter_are_exported_alike(tmp_path):
     shipped = model().eval()
-    adapted = Adapted(shipped.network, shipped.preprocessing, "conv", None)
+    adapted = Adapted(shipped.network, shipped.preprocessing, "conv", None, (3, 8, 8))
     adapter = DomainAdapter(
         shipped.network, "fc", DomainClassifier(5, hidden=(4,)), shipped.preprocessing
     )
@@ -239,7 +241,7 @@ def pair_inputs(rows: int, structure: type) -> tuple[Tensor, ...] | dict[str, Te
 @pytest.mark.parametrize("suffix", [".pt2", ".onnx"])
 def test_nested_inputs(tmp_path, structure, suffix):
     torch.manual_seed(0)
-    shipped = Shipped(Preprocessing(100.0, 50.0), Pair())
+    shipped = DeployableModel(Preprocessing(100.0, 50.0), Pair())
     path = export(shipped, tmp_path / f"pair{suffix}", pair_inputs(2, structure))
     inputs = pair_inputs(5, structure)
     image, word = (inputs["image"], inputs["word"]) if structure is dict else inputs
@@ -265,7 +267,7 @@ def test_float_inputs_of_a_plain_network_in_float64(tmp_path):
 
 
 def test_per_image_preprocessing_is_inside(tmp_path):
-    shipped = Shipped(Preprocessing(0.0, 255.0, per_image=True), small())
+    shipped = DeployableModel(Preprocessing(0.0, 255.0, per_image=True), small())
     x = images(3)
     values = x.double()
     mean = values.mean(dim=(1, 2, 3), keepdim=True)
@@ -309,7 +311,7 @@ def test_onnxruntime_alone_gives_the_same_classes_of_real_digits(tmp_path):
 
     domain = digits("test")
     network = build_network("mnist", classes=10, channels=1, size=(28, 28), seed=0)
-    adapted = Adapted(network, Preprocessing.fit(domain), "pool2", domain.classes)
+    adapted = Adapted(network, Preprocessing.fit(domain), "pool2", domain.classes, domain.shape)
     rows = np.arange(0, len(domain), 40)
     raw = domain.batch(rows).inputs
     _train_a_little(adapted, raw, domain.batch(rows).labels)
@@ -374,7 +376,7 @@ class Hidden(nn.Module):
     [
         Hidden(),
         nn.Sequential(nn.Linear(3, 2), GradientReversal(torch.tensor(0.5))),
-        Shipped(Preprocessing.identity(), Hidden()),
+        DeployableModel(Preprocessing.identity(), Hidden()),
     ],
 )
 def test_a_reversal_inside_is_refused_in_one_sentence(tmp_path, network, suffix):
@@ -426,7 +428,7 @@ class Random(nn.Module):
     [
         (Branching(), "m.pt2", torch.randn(2, 3), "an if on a tensor"),
         (Branching(), "m.onnx", torch.randn(2, 3), "an if on a tensor"),
-        (FixedRows(), "m.pt2", torch.randn(2, 3), "fixes the number of rows"),
+        (FixedRows(), "m.pt2", torch.randn(2, 3), "fixes the number of samples"),
         (NoOperator(), "m.onnx", torch.randn(2, 3, 3), "linalg_eigh"),
         (nn.Linear(4, 2), "m.pt2", torch.randn(2, 3), "does not take the example"),
     ],
@@ -458,7 +460,7 @@ def test_a_program_that_disagrees_is_not_written(tmp_path, monkeypatch, suffix):
         return made(bent, inputs)
 
     monkeypatch.setattr(exporting, "_program", wrong)
-    with pytest.raises(ExportError, match=r"differs from the network by 0\.01 on 2 rows"):
+    with pytest.raises(ExportError, match=r"differs from the network by 0\.01 on 2 samples"):
         export(model(), tmp_path / f"m{suffix}", images(2))
     assert not list(tmp_path.iterdir())
 
@@ -473,7 +475,7 @@ def test_the_check_notices_a_program_of_fixed_size(tmp_path, monkeypatch):
     monkeypatch.setattr(
         exporting, "_program", lambda frozen, inputs: torch.export.export(frozen, (inputs,))
     )
-    with pytest.raises(ExportError, match=r"fails on 5 rows: ") as error:
+    with pytest.raises(ExportError, match=r"fails on 5 samples: ") as error:
         export(model(), tmp_path / "m.pt2", images(2))
     assert "\n" not in str(error.value)
     assert not list(tmp_path.iterdir())
@@ -526,10 +528,10 @@ def test_the_kind_can_be_said_instead(tmp_path):
     [
         (None, r"a \.pt2 file needs an example"),
         (torch.zeros(0, 3, 8, 8), "at least 1, not"),
-        (torch.tensor(1.0), "with rows"),
+        (torch.tensor(1.0), "with samples"),
         (np.zeros((2, 3)), "is a tensor, or a tuple or dict"),
-        ((torch.zeros(2, 3), torch.zeros(3, 3)), r"same number of rows, at least 1, not \[2, 3\]"),
-        ((), "with rows"),
+        ((torch.zeros(2, 3), torch.zeros(3, 3)), r"samples, at least 1, not \[2, 3\]"),
+        ((), "with samples"),
     ],
 )
 def test_examples_that_are_none(tmp_path, example, words):
@@ -555,7 +557,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch):
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("revgrad.files.os.fsync", full)
+    monkeypatch.setattr("revgrad._system.os.fsync", full)
     with pytest.raises(RunError, match="the disk is full") as error:
         export(model(), path)
     assert isinstance(error.value, RevgradError)

@@ -9,13 +9,20 @@ from revgrad.version import __version__
 
 if TYPE_CHECKING:
     from revgrad.adapter import DomainAdapter
-    from revgrad.adapting import Adapted, adapt, load
-    from revgrad.batches import Batch
+    from revgrad.api import Adapted, adapt, load, report, verdict
+    from revgrad.batch import Batch
     from revgrad.cutting import cut, layers
-    from revgrad.domains import Domain, from_arrays, from_dataset, from_folder, from_npz
+    from revgrad.domains import (
+        Domain,
+        from_arrays,
+        from_dataset,
+        from_folder,
+        from_npz,
+        open_domain,
+    )
     from revgrad.errors import RevgradError
     from revgrad.exporting import export
-    from revgrad.networks import DomainClassifier
+    from revgrad.networks import Blueprint, DomainClassifier
     from revgrad.objectives import (
         Adversarial,
         AdversarialConsistency,
@@ -27,37 +34,42 @@ if TYPE_CHECKING:
         TwoLosses,
     )
     from revgrad.preprocessing import Preprocessing
+    from revgrad.recipes import RECIPES, Recipe
     from revgrad.reversal import GradientReversal, reverse_gradient
     from revgrad.schedules import Annealed, Constant, RampUp
-    from revgrad.training import Events, PairedBatches, Run, Settings, Trainer
+    from revgrad.training import Callback, PairedBatches, Provenance, Run, Settings, Trainer
 
 #: The front door: name → where it lives. Imported when first asked for.
 _HOMES = {
-    "Adapted": "adapting",
+    "Adapted": "api",
     "Adversarial": "objectives",
     "AdversarialConsistency": "objectives",
     "AdversarialEntropy": "objectives",
     "Annealed": "schedules",
-    "Batch": "batches",
+    "Batch": "batch",
+    "Blueprint": "networks",
+    "Callback": "training",
     "Constant": "schedules",
     "Domain": "domains",
     "DomainAdapter": "adapter",
     "DomainClassifier": "networks",
-    "Events": "training",
     "GradientReversal": "reversal",
     "KernelMatching": "objectives",
     "Losses": "objectives",
     "MeanMatching": "objectives",
     "PairedBatches": "training",
     "Preprocessing": "preprocessing",
+    "Provenance": "training",
+    "RECIPES": "recipes",
     "RampUp": "schedules",
+    "Recipe": "recipes",
     "RevgradError": "errors",
     "Run": "training",
     "Settings": "training",
     "Supervised": "objectives",
     "Trainer": "training",
     "TwoLosses": "objectives",
-    "adapt": "adapting",
+    "adapt": "api",
     "cut": "cutting",
     "export": "exporting",
     "from_arrays": "domains",
@@ -65,29 +77,36 @@ _HOMES = {
     "from_folder": "domains",
     "from_npz": "domains",
     "layers": "cutting",
-    "load": "adapting",
+    "load": "api",
+    "open_domain": "domains",
+    "report": "api",
     "reverse_gradient": "reversal",
+    "verdict": "api",
 }
 
 __all__ = [
+    "RECIPES",
     "Adapted",
     "Adversarial",
     "AdversarialConsistency",
     "AdversarialEntropy",
     "Annealed",
     "Batch",
+    "Blueprint",
+    "Callback",
     "Constant",
     "Domain",
     "DomainAdapter",
     "DomainClassifier",
-    "Events",
     "GradientReversal",
     "KernelMatching",
     "Losses",
     "MeanMatching",
     "PairedBatches",
     "Preprocessing",
+    "Provenance",
     "RampUp",
+    "Recipe",
     "RevgradError",
     "Run",
     "Settings",
@@ -104,11 +123,39 @@ __all__ = [
     "from_npz",
     "layers",
     "load",
+    "open_domain",
+    "report",
     "reverse_gradient",
+    "verdict",
 ]
 
 
+#: The rooms of the package: `revgrad.diagnostics.verdict` works without a further import.
+_ROOMS = frozenset(
+    {
+        "adapter",
+        "cutting",
+        "diagnostics",
+        "domains",
+        "errors",
+        "evaluation",
+        "exporting",
+        "model_selection",
+        "networks",
+        "objectives",
+        "preprocessing",
+        "recipes",
+        "reports",
+        "reversal",
+        "schedules",
+        "training",
+    }
+)
+
+
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"revgrad.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'revgrad' has no attribute {name!r}")
     value = getattr(import_module(f"revgrad.{_HOMES[name]}"), name)
@@ -117,4 +164,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_ROOMS})

@@ -1,18 +1,27 @@
-"""Figure 1 of the paper: a network cut at a layer, and a domain classifier attached there."""
+"""The DANN of Figure 1: a network cut at a layer, and a domain classifier attached there."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from revgrad.batches import Batch, Inputs, call_on, map_inputs, row_count, select_rows
+from revgrad.batch import (
+    Batch,
+    Inputs,
+    call_on,
+    describe_inputs,
+    map_inputs,
+    sample_count,
+    select_samples,
+)
 from revgrad.cutting import Cut, cut
-from revgrad.errors import InputError
+from revgrad.errors import InputError, RevgradError
+from revgrad.networks.batch_norm import RunningStatistics, normalises_batches
 from revgrad.networks.domain_classifier import DomainClassifier
 from revgrad.preprocessing import Preprocessing
 
@@ -22,10 +31,10 @@ POLICIES: tuple[BatchNormPolicy, ...] = ("joint", "separate", "target")
 
 
 class Outputs(NamedTuple):
-    """What the adapter computes from a batch."""
+    """The adapter's outputs for a batch of n samples."""
 
-    features: Tensor  # of all rows, (n, …)
-    predictions: Any  # the label predictor's, of the rows it ran on; None where there are none
+    features: Tensor  # of all samples, (n, …)
+    predictions: Any  # the label predictor's, for the samples it ran on; None where there are none
 
 
 class DomainAdapter(nn.Module):
@@ -33,12 +42,15 @@ class DomainAdapter(nn.Module):
 
     `network` is the user's own module: same object, same parameters, same state_dict keys.
 
-    batch_norm says what BatchNorm layers see in training:
-      joint     one pass over all rows: statistics of the mixture, for normalising and for inference
+    batch_norm says what BatchNorm sees in training:
+      joint     one pass over all samples: statistics of the mixture, for normalising and for
+                inference
       separate  a pass per domain: each is normalised by its own statistics; those kept for
                 inference are a moving average over both domains' batches
       target    a pass per domain, and only the target's statistics are kept for inference
-    Networks without BatchNorm are not affected.
+    torch's layers, classes of one's own and F.batch_norm are treated alike, as long as what they
+    keep is in buffers. Networks that do not normalise over the batch are not affected; where none
+    of torch's layers says so, the first training step looks (`RunningStatistics.depend_on_batch`).
     """
 
     def __init__(
@@ -63,9 +75,11 @@ class DomainAdapter(nn.Module):
         self.layer = layer
         self.batch_norm = batch_norm
         self.cut = cut(network, layer) if pieces is None else pieces  # cut already
-        self._norms = [m for m in network.modules() if isinstance(m, _BATCH_NORMS)]
-        behind = network if self.cut.predictor is None else self.cut.predictor
-        self._norms_behind = any(isinstance(m, _BATCH_NORMS) for m in behind.modules())
+        self.statistics = RunningStatistics(network)
+        # whether samples meet in a pass; known from torch's layers, else seen in the first step
+        self._samples_meet = True if self.statistics.of_torch else None
+        predictor = self.cut.predictor  # of a tapped network nothing is known: it may normalise
+        self._norms_behind = predictor is None or normalises_batches(predictor)
 
     @staticmethod
     def attach(
@@ -87,7 +101,7 @@ class DomainAdapter(nn.Module):
             prepare.to(parameter.device, parameter.dtype)
             device = parameter.device
             example = map_inputs(lambda tensor: tensor.to(device), example)
-        with torch.no_grad(), evaluating(network):
+        with torch.no_grad(), evaluating(network), taking(example):
             width = pieces.features(prepare(example)).flatten(1).shape[1]
         with torch.random.fork_rng(devices=[]):  # layers draw weights before they get ours
             classifier = DomainClassifier(width, hidden=hidden, domains=domains, seed=seed)
@@ -97,46 +111,57 @@ class DomainAdapter(nn.Module):
             network, layer, classifier, prepare, batch_norm=batch_norm, pieces=pieces
         )
 
-    def forward(self, batch: Batch, every_row: bool = False) -> Outputs:
-        """Features of all rows and predictions of the labelled ones (or of every row), in training
-        or evaluation."""
+    def forward(self, batch: Batch, every_sample: bool = False) -> Outputs:
+        """Features of all samples; predictions for the labelled ones, or all if `every_sample`.
+
+        In training mode the domains pass as `batch_norm` says, else together.
+        """
         inputs = self.preprocessing(batch.inputs)
-        if self.batch_norm == "joint" or not self._norms or not self.training:
-            if every_row:
-                rows: slice | Tensor | None = slice(0, len(batch.domains))
+        if self.batch_norm == "joint" or not self.training or not self._meet(inputs, batch):
+            if every_sample:
+                chosen: slice | Tensor | None = slice(0, len(batch.domains))
             elif batch.prefix is not None:
-                rows = slice(0, batch.prefix) if batch.prefix else None
+                chosen = slice(0, batch.prefix) if batch.prefix else None
             else:
-                rows = batch.labelled if batch.labelled_count else None
-            return Outputs(*self.cut.forward(inputs, rows))
-        return self._separate_passes(inputs, batch, every_row)
+                chosen = batch.labelled if batch.labelled_count else None
+            return Outputs(*self.cut.forward(inputs, chosen))
+        return self._separate_passes(inputs, batch, every_sample)
 
     def predict(self, inputs: Inputs) -> Any:
-        """The network's output for raw inputs: what is shipped."""
+        """The network's output for raw inputs, as the deployed model gives it."""
         return call_on(self.network, self.preprocessing(inputs))
 
     @contextmanager
     def keeping_statistics(self, keep: bool = True) -> Iterator[None]:
-        """Inside, training leaves BatchNorm's statistics for inference as they are (if `keep`)."""
-        with frozen_statistics(self._norms if keep else ()):
+        """Inside, if `keep`, training passes leave BatchNorm's running statistics as they are."""
+        with self.statistics.frozen() if keep else nullcontext():
             yield
 
-    def _separate_passes(self, inputs: Inputs, batch: Batch, every_row: bool) -> Outputs:
+    def _meet(self, inputs: Inputs, batch: Batch) -> bool:
+        """Whether the domains need passes of their own: the network normalises over the batch."""
+        if self._samples_meet is None:
+            if sum(size > 0 for size in batch.sizes) < 2:
+                return True  # one pass either way, which may have to leave the statistics alone
+            first = next(size for size in batch.sizes if size)
+            self._samples_meet = self.statistics.depend_on_batch(inputs, first)
+        return self._samples_meet
+
+    def _separate_passes(self, inputs: Inputs, batch: Batch, every_sample: bool) -> Outputs:
         features, predictions = [], []
         for domain, where in enumerate(batch.domain_slices()):
             if where.start == where.stop:
                 continue
-            own = select_rows(inputs, where)
+            own = select_samples(inputs, where)
             labelled = batch.labelled[where]
-            if every_row:
+            if every_sample:
                 labelled = torch.ones_like(labelled)
             wanted = labelled if bool(labelled.any()) else None
             if self.batch_norm == "target" and domain != 1:
-                with frozen_statistics(self._norms):
+                with self.statistics.frozen():
                     extracted, predicted = self.cut.forward(own, wanted)
             elif self.batch_norm == "target" and self._norms_behind:
                 # BatchNorm layers of the label predictor get the target's statistics too
-                extracted, predicted = self.cut.forward(own, slice(0, row_count(own)))
+                extracted, predicted = self.cut.forward(own, slice(0, sample_count(own)))
                 predicted = None if wanted is None or predicted is None else predicted[wanted]
             else:
                 extracted, predicted = self.cut.forward(own, wanted)
@@ -162,8 +187,8 @@ class DomainAdapter(nn.Module):
         return (_rebuild, (*parts, self.batch_norm))
 
 
-class Shipped(nn.Module):
-    """What leaves the house: preprocessing and the plain network, from raw inputs to outputs."""
+class DeployableModel(nn.Module):
+    """The deployable model: preprocessing followed by the plain network, raw inputs to outputs."""
 
     def __init__(self, preprocessing: nn.Module, network: nn.Module) -> None:
         super().__init__()
@@ -172,6 +197,21 @@ class Shipped(nn.Module):
 
     def forward(self, inputs: Inputs) -> Any:
         return call_on(self.network, self.preprocessing(inputs))
+
+
+@contextmanager
+def taking(inputs: Inputs) -> Iterator[None]:
+    """Errors of a network that is first run on `inputs` inside become one line that says so."""
+    try:
+        yield
+    except RevgradError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"the network can't be run on inputs of {describe_inputs(inputs)}: "
+            f"{type(error).__name__}: {reason}"
+        ) from error
 
 
 @contextmanager
@@ -193,23 +233,7 @@ def keeping_modes(module: nn.Module) -> Iterator[None]:
             part.training = mode
 
 
-@contextmanager
-def frozen_statistics(norms: Sequence[nn.Module]) -> Iterator[None]:
-    """BatchNorm normalises by the batch inside, and its running statistics stay as they are."""
-    tracking = [norm.track_running_stats for norm in norms]
-    for norm in norms:
-        norm.track_running_stats = False  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        for norm, mode in zip(norms, tracking, strict=True):
-            norm.track_running_stats = mode
-
-
 def _rebuild(
     network: nn.Module, layer: str, classifier: nn.Module, prepare: nn.Module, policy: Any
 ) -> DomainAdapter:
     return DomainAdapter(network, layer, classifier, prepare, batch_norm=policy)
-
-
-_BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)

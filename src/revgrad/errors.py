@@ -1,4 +1,4 @@
-"""What can go wrong, said in one line.
+"""Errors that a user can cause, each said in one line.
 
 Every error a user can cause is a `RevgradError`: its text names the culprit, what came, what
 would do, and the likely fix. The command line prints that one line and exits with `exit_code`;
@@ -7,7 +7,7 @@ from Python it is an ordinary exception (also a ValueError, KeyError, … where 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -71,6 +71,15 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> UnknownNameError:
     hint = f"; did you mean '{near[0]}'?" if near else ";"
     listed = ", ".join(known[:30]) + (", …" if len(known) > 30 else "")
     return UnknownNameError(f"no {kind} '{name}'{hint} (there are: {listed or 'none'})")
+
+
+def some(names: Sequence[str], most: int = 5) -> str:
+    """The first `most` names, and how many more there are.
+
+    >>> some(["ant", "bee", "cow"], 2)
+    'ant, bee and 1 more'
+    """
+    return ", ".join(names[:most]) + f" and {len(names) - most} more" * (len(names) > most)
 
 
 def missing_extra(package: str, extra: str, purpose: str) -> MissingExtraError:

@@ -8,8 +8,8 @@
 | `.pt2`         | preprocessing + network by torch.export, from raw inputs to outputs        |
 | `.onnx`        | preprocessing + network as ONNX (opset 18), from raw inputs to outputs     |
 
-Programs take any number of rows. Everything is made from a copy on the CPU in evaluation mode, so
-the network itself stays as it was; a program is compared with the network before it is written.
+Programs take any number of samples. Everything is made from a copy on the CPU in evaluation mode,
+so the network itself stays as it was; a program is compared with the network before it is written.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from revgrad.adapter import DomainAdapter, Shipped, evaluating
-from revgrad.batches import Inputs, concatenate, map_inputs, row_count, select_rows, tensors_of
+from revgrad._system import write_atomically
+from revgrad.adapter import DeployableModel, DomainAdapter, evaluating
+from revgrad.batch import Inputs, concatenate, map_inputs, sample_count, select_samples, tensors_of
 from revgrad.errors import ExportError, InputError, RevgradError, missing_extra, unknown
-from revgrad.files import write_atomically
 from revgrad.reversal import NOT_EXPORTED
 
 #: Kinds of file, each also the suffix that asks for it, and what the file holds.
@@ -55,12 +55,12 @@ _TOLERANCES = {torch.float16: 1e-2, torch.bfloat16: 1e-1}
 #: More numbers than this are not written into a header as text.
 _HEADER_NUMBERS = 1_000_000
 
-#: Rows of the example that a program is made with. torch.export takes 0 and 1 for constants.
-_FEWEST_ROWS, _MOST_ROWS = 2, 4
+#: Samples of the example that a program is made with. torch.export takes 0 and 1 for constants.
+_FEWEST_SAMPLES, _MOST_SAMPLES = 2, 4
 
 
-class Adapted(Protocol):
-    """What has a plain network and the preprocessing that belongs in front of it."""
+class Exportable(Protocol):
+    """A plain network with the preprocessing that belongs in front of it."""
 
     @property
     def network(self) -> nn.Module: ...
@@ -70,7 +70,7 @@ class Adapted(Protocol):
 
 
 def export(
-    adapted: Adapted | nn.Module,
+    adapted: Exportable | nn.Module,
     path: Path | str,
     example: Inputs | None = None,
     *,
@@ -79,14 +79,14 @@ def export(
 ) -> Path:
     """Write the adapted network to `path`, whole or not at all, and return the path.
 
-    adapted   what `adapt` returned, a `Shipped` or a `DomainAdapter`; any other module is taken as
-              it is, without preprocessing
-    example   raw inputs, one row at least, for `.pt2` and `.onnx`: their shapes but for the number
-              of rows, and their types, are the program's. A program of a tuple or dict of tensors
-              takes one of the same structure; ONNX names them `inputs_0`, … or by the dict's keys,
-              a single tensor `images` (uint8) or `inputs`, a single result `outputs`
+    adapted   what `adapt` returned, a `DeployableModel` or a `DomainAdapter`; any other module is
+              taken as it is, without preprocessing
+    example   raw inputs, one sample at least, for `.pt2` and `.onnx`: their shapes but for the
+              number of samples, and their types, are the program's. A program of a tuple or dict
+              of tensors takes one of the same structure; ONNX names them `inputs_0`, … or by the
+              dict's keys, a single tensor `images` (uint8) or `inputs`, a single result `outputs`
     kind      one of `KINDS`; the path's suffix by default
-    check     compare the program with the network, on random inputs and other numbers of rows
+    check     compare the program with the network, on random inputs and other numbers of samples
     """
     file = Path(path)
     chosen = _kind(file, kind)
@@ -126,8 +126,8 @@ def _kind(file: Path, kind: str | None) -> str:
     return suffix[1:]
 
 
-def _shipped(adapted: Any) -> Shipped:
-    if isinstance(adapted, nn.Module) and not isinstance(adapted, Shipped | DomainAdapter):
+def _shipped(adapted: Any) -> DeployableModel:
+    if isinstance(adapted, nn.Module) and not isinstance(adapted, DeployableModel | DomainAdapter):
         preprocessing: Any = nn.Identity()
         network: Any = adapted
     else:
@@ -138,7 +138,7 @@ def _shipped(adapted: Any) -> Shipped:
             f"export takes a network or what adapt returned, not {type(adapted).__name__}"
         )
     # torch.compile's wrapper would put its own name before every key
-    return Shipped(preprocessing, getattr(network, "_orig_mod", network))
+    return DeployableModel(preprocessing, getattr(network, "_orig_mod", network))
 
 
 def _require(packages: Sequence[str]) -> None:
@@ -157,7 +157,7 @@ def _state(module: nn.Module) -> dict[str, Any]:
     }
 
 
-def _safetensors(model: Shipped) -> bytes:
+def _safetensors(model: DeployableModel) -> bytes:
     from safetensors.torch import save
 
     state = _state(model.network)
@@ -180,7 +180,7 @@ def _safetensors(model: Shipped) -> bytes:
     return bytes(save(state, metadata))
 
 
-def _state_dict_file(model: Shipped) -> bytes:
+def _state_dict_file(model: DeployableModel) -> bytes:
     buffer = io.BytesIO()
     torch.save(_state(model.network), buffer)
     buffer.seek(0)
@@ -196,20 +196,25 @@ def _state_dict_file(model: Shipped) -> bytes:
 
 def _example_rows(example: Inputs | None, kind: str) -> Inputs:
     if example is None:
-        raise InputError(f"a .{kind} file needs an example: raw inputs of the network, two rows")
+        raise InputError(f"a .{kind} file needs an example: raw inputs of the network, two samples")
     tensors = pytree.tree_leaves(example)
     if not tensors or not all(isinstance(x, Tensor) and x.ndim for x in tensors):
-        raise InputError("an example is a tensor, or a tuple or dict of tensors, with rows")
+        raise InputError("an example is a tensor, or a tuple or dict of tensors, with samples")
     counts = {len(tensor) for tensor in tensors}
     if len(counts) > 1 or counts == {0}:
         raise InputError(
-            f"an example's tensors have the same number of rows, at least 1, not {sorted(counts)}"
+            "an example's tensors have the same number of samples, at least 1, not "
+            f"{sorted(counts)}"
         )
-    rows = select_rows(example, slice(0, _MOST_ROWS))
-    return rows if row_count(rows) >= _FEWEST_ROWS else concatenate([rows] * _FEWEST_ROWS)
+    samples = select_samples(example, slice(0, _MOST_SAMPLES))
+    return (
+        samples
+        if sample_count(samples) >= _FEWEST_SAMPLES
+        else concatenate([samples] * _FEWEST_SAMPLES)
+    )
 
 
-def _frozen_copy(model: Shipped, inputs: Inputs) -> Shipped:
+def _frozen_copy(model: DeployableModel, inputs: Inputs) -> DeployableModel:
     """A copy on the CPU in evaluation mode, with contiguous weights that get no gradient."""
     parameter = next(model.parameters(), None)
     device = torch.device("cpu") if parameter is None else parameter.device
@@ -226,15 +231,15 @@ def _frozen_copy(model: Shipped, inputs: Inputs) -> Shipped:
     return frozen
 
 
-def _program(frozen: Shipped, inputs: Inputs) -> torch.export.ExportedProgram:
-    rows = torch.export.Dim("batch")
+def _program(frozen: DeployableModel, inputs: Inputs) -> torch.export.ExportedProgram:
+    samples = torch.export.Dim("batch")
     free: Any
     if isinstance(inputs, Tensor):
-        free = {0: rows}
+        free = {0: samples}
     elif isinstance(inputs, dict):
-        free = {key: {0: rows} for key in inputs}
+        free = {key: {0: samples} for key in inputs}
     else:
-        free = tuple({0: rows} for _ in inputs)
+        free = tuple({0: samples} for _ in inputs)
     with torch.no_grad(), _quiet():
         return torch.export.export(frozen, (inputs,), dynamic_shapes=(free,), strict=False)
 
@@ -268,7 +273,7 @@ def _onnx(program: torch.export.ExportedProgram, inputs: Inputs) -> bytes:
     model = made.model_proto
     first = model.graph.input[0].type.tensor_type.shape.dim[0].dim_param
     described = [*model.graph.input, *model.graph.output, *model.graph.value_info]
-    for value in described:  # torch's own name for the number of rows says nothing
+    for value in described:  # torch's own name for the number of samples says nothing
         for dim in value.type.tensor_type.shape.dim:
             if first and dim.dim_param:
                 dim.dim_param = re.sub(rf"\b{re.escape(first)}\b", "batch", dim.dim_param)
@@ -305,25 +310,25 @@ def _names(inputs: Inputs) -> list[str]:
 
 
 def _compare(
-    file: Path, frozen: Shipped, run: Callable[[Inputs], list[Tensor]], example: Inputs
+    file: Path, frozen: DeployableModel, run: Callable[[Inputs], list[Tensor]], example: Inputs
 ) -> None:
     """Raise unless the program agrees with the network on random inputs, also of other sizes."""
     generator = torch.Generator().manual_seed(0)
-    made_with = row_count(example)
-    for rows in (made_with, made_with + 3, 1):
-        inputs = map_inputs(lambda tensor: _random_like(tensor, rows, generator), example)  # noqa: B023
+    made_with = sample_count(example)
+    for samples in (made_with, made_with + 3, 1):
+        inputs = map_inputs(lambda tensor: _random_like(tensor, samples, generator), example)  # noqa: B023
         with torch.no_grad():
             expected = _leaves(frozen(inputs))
             try:
                 came = run(inputs)
             except Exception as error:
                 raise ExportError(
-                    f"the program made for {file} fails on {rows} rows: {_reason(error)}"
+                    f"the program made for {file} fails on {samples} samples: {_reason(error)}"
                 ) from error
         shapes = [[tuple(tensor.shape) for tensor in tensors] for tensors in (expected, came)]
         if shapes[0] != shapes[1]:
             raise ExportError(
-                f"the program made for {file} gives shapes {shapes[1]} for {rows} rows, the "
+                f"the program made for {file} gives shapes {shapes[1]} for {samples} samples, the "
                 f"network {shapes[0]}"
             )
         for wanted, got in zip(expected, came, strict=True):
@@ -331,8 +336,8 @@ def _compare(
             if not difference <= allowed:
                 raise ExportError(
                     f"the program made for {file} differs from the network by {difference:.2g} on "
-                    f"{rows} rows ({allowed:.2g} would do): does the network draw random numbers "
-                    "in evaluation mode?"
+                    f"{samples} samples ({allowed:.2g} would do): does the network draw random "
+                    "numbers in evaluation mode?"
                 )
 
 
@@ -349,9 +354,9 @@ def _difference(wanted: Tensor, got: Tensor) -> tuple[float, float]:
     return float(apart.max()), share * max(1.0, float(finite.max()))
 
 
-def _random_like(tensor: Tensor, rows: int, generator: torch.Generator) -> Tensor:
-    """Random rows of the example's type and range: an index stays one, a pixel has 256 values."""
-    shape = (rows, *tensor.shape[1:])
+def _random_like(tensor: Tensor, samples: int, generator: torch.Generator) -> Tensor:
+    """Random samples of the example's type and range: an index stays one, a pixel has 256."""
+    shape = (samples, *tensor.shape[1:])
     if tensor.is_floating_point():
         low, high = (float(edge) for edge in tensor.aminmax()) if tensor.numel() else (0.0, 0.0)
         if low == high:
@@ -387,7 +392,7 @@ def _reason(error: BaseException) -> str:
     text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lines and lines[0].startswith("Constraints violated"):
-        return "the network fixes the number of rows, and a program takes any"
+        return "the network fixes the number of samples, and a program takes any"
     if lines and "data-dependent" in lines[0]:
         return "the network takes another way for other values of its inputs (an if on a tensor)"
     return lines[0] if lines else type(error).__name__

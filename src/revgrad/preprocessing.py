@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from revgrad.batches import Inputs, map_inputs
-from revgrad.domains.domain import Domain
+from revgrad.batch import Inputs, map_inputs
+from revgrad.domains.domain import Domain, spaced_indices
 from revgrad.errors import InputError
+from revgrad.networks.registry import blueprint_of
 
 #: Samples of each domain from which `fit` computes the mean and the scale.
-SAMPLE = 10_000
-BLOCK = 256
+FITTED_SAMPLES = 10_000
+IMAGES_AT_ONCE = 256
 
 
 class Preprocessing(nn.Module):
@@ -80,25 +80,40 @@ class Preprocessing(nn.Module):
 
     @staticmethod
     def pretrained(network: nn.Module) -> Preprocessing:
-        """What the weights that can be loaded into `network` were trained with: its `pixel_mean`
-        and `pixel_scale`, a number per channel of uint8 images."""
-        mean, scale = (getattr(network, name, None) for name in ("pixel_mean", "pixel_scale"))
-        if mean is None or scale is None:
+        """The preprocessing that pretrained weights of `network` want, by its blueprint: a mean
+        and a scale per channel of uint8 images."""
+        blueprint = blueprint_of(network)
+        if blueprint is None or blueprint.pixel_mean is None or blueprint.pixel_scale is None:
             raise InputError(
                 f"{type(network).__name__} does not say what its weights were trained with "
-                "(pixel_mean, pixel_scale); Preprocessing(mean, scale) takes any numbers"
+                "(pixel_mean and pixel_scale of its blueprint); Preprocessing(mean, scale) takes "
+                "any numbers"
             )
-        return Preprocessing(*(torch.as_tensor(value)[:, None, None] for value in (mean, scale)))
+        values = (blueprint.pixel_mean, blueprint.pixel_scale)
+        return Preprocessing(*(torch.as_tensor(value)[:, None, None] for value in values))
+
+    @staticmethod
+    def suited(network: nn.Module, *domains: Domain, per_image: bool = False) -> Preprocessing:
+        """The usual preprocessing for `network`: for images, what its pretrained weights want where
+        its blueprint says so; else `fit` of the domains."""
+        blueprint = blueprint_of(network)
+        wanted = blueprint is not None and blueprint.pixel_mean is not None
+        if wanted and not per_image and all(domain.is_images for domain in domains):
+            return Preprocessing.pretrained(network)
+        return Preprocessing.fit(*domains, per_image=per_image)
 
     @staticmethod
     def fit(*domains: Domain, per_image: bool = False) -> Preprocessing:
-        """One mean per channel over all `domains` together, one scale: their standard deviation.
+        """Images: one mean per channel over all `domains` together, one scale, their standard
+        deviation. Vectors of floats: a mean and a standard deviation per feature.
 
         The paper subtracts the mean and does not say whose. One mean for all domains keeps the
-        shift between them (a mean each would hide part of it from the domain classifier), and one
+        shift between them (a mean each would hide part of it from the domain classifier), and the
         scale brings the inputs to about unit variance, which He initialisation expects. Domains
-        weigh alike, whatever their sizes. Float inputs of rank 1 are taken as they are.
+        weigh alike, whatever their sizes. Inputs of other kinds are taken as they are.
         """
+        if all(_are_vectors(domain) for domain in domains):
+            return _standardised(domains)
         if not all(domain.is_images for domain in domains):
             return Preprocessing.identity()
         first, second = zip(*(_moments(domain) for domain in domains), strict=True)
@@ -107,12 +122,40 @@ class Preprocessing(nn.Module):
         return Preprocessing(mean.float()[:, None, None], scale, per_image=per_image)
 
 
+def _are_vectors(domain: Domain) -> bool:
+    """Whether every input is one vector of floats."""
+    if not len(domain):
+        return False
+    example = domain.batch([0], augment=False).inputs
+    return isinstance(example, Tensor) and example.ndim == 2 and example.is_floating_point()
+
+
+def _standardised(domains: Sequence[Domain]) -> Preprocessing:
+    """Each feature by its mean and standard deviation over the domains, which weigh alike. A
+    feature that never changes is not scaled."""
+    samples = [_spaced_inputs(domain) for domain in domains]
+    origin = samples[0][0]  # about it, squares of large numbers do not cancel
+    first = torch.stack([(values - origin).mean(0) for values in samples]).mean(0)
+    second = torch.stack([(values - origin).square().mean(0) for values in samples]).mean(0)
+    scale = (second - first.square()).clamp(min=0).sqrt()
+    tiny = 1e-7 * torch.stack([values.abs().amax(0) for values in samples]).amax(0)
+    scale = torch.where(scale > tiny, scale, torch.ones_like(scale))
+    dtype = torch.get_default_dtype()
+    return Preprocessing((origin + first).to(dtype), scale.to(dtype))
+
+
+def _spaced_inputs(domain: Domain) -> Tensor:
+    inputs = domain.batch(spaced_indices(len(domain), FITTED_SAMPLES), augment=False).inputs
+    assert isinstance(inputs, Tensor)
+    return inputs.double()
+
+
 def _moments(domain: Domain) -> tuple[Tensor, Tensor]:
     """Means of x and of x² per channel; a block at a time, for large images."""
-    rows = np.linspace(0, len(domain) - 1, min(len(domain), SAMPLE)).astype(np.int64)
+    rows = spaced_indices(len(domain), FITTED_SAMPLES)
     sums = []
-    for start in range(0, len(rows), BLOCK):
-        images = domain.batch(rows[start : start + BLOCK], augment=False).inputs
+    for start in range(0, len(rows), IMAGES_AT_ONCE):
+        images = domain.batch(rows[start : start + IMAGES_AT_ONCE], augment=False).inputs
         assert isinstance(images, Tensor)
         area = images.shape[2] * images.shape[3]
         values = images.double()

@@ -91,7 +91,7 @@ def parse_schedule(text: str) -> Schedule:
     return SCHEDULES[name](*(value for value in numbers if value is not None))
 
 
-def describe_schedule(schedule: Schedule) -> str:
+def describe_schedule(schedule: Schedule | float) -> str:
     """The text that `parse_schedule` reads back; for a callable of the user's, its name."""
     for name, kind in SCHEDULES.items():
         if isinstance(schedule, kind):

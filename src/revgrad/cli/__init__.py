@@ -1,53 +1,64 @@
-"""The command line: one short file per command. Nothing heavy is imported before a command runs."""
+"""The command line: one short file a command. Nothing heavy is imported before a command runs."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any, NoReturn
 
 import typer
+import typer.core
+import typer.main
 
-from revgrad.cli import (
-    data,
-    demo,
-    evaluate,
-    export,
-    layers,
-    predict,
-    report,
-    reproduce,
-    select,
-    train,
-    tune,
-    verdict,
-    watch,
-)
-from revgrad.errors import RevgradError
+from revgrad._system import named
+from revgrad.errors import RevgradError, unknown
 from revgrad.version import __version__
+
+#: The commands in the order of `--help`: "module:function", or of a group of commands its app.
+COMMANDS = {
+    "demo": "revgrad.cli.demo:demo_command",
+    "train": "revgrad.cli.train:train_command",
+    "evaluate": "revgrad.cli.evaluate:evaluate_command",
+    "predict": "revgrad.cli.predict:predict_command",
+    "export": "revgrad.cli.export:export_command",
+    "verdict": "revgrad.cli.verdict:verdict_command",
+    "layers": "revgrad.cli.layers:layers_command",
+    "report": "revgrad.cli.report:report_command",
+    "watch": "revgrad.cli.watch:watch_command",
+    "select": "revgrad.cli.select:select_command",
+    "tune": "revgrad.cli.tune:tune_command",
+    "data": "revgrad.paper.cli.data:data_commands",
+    "reproduce": "revgrad.paper.cli.reproduce:reproduce_command",
+}
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class Commands(typer.core.TyperGroup):
+    """The commands by name, each imported when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        found = named(COMMANDS[cmd_name])
+        if not isinstance(found, typer.Typer):
+            holder = typer.Typer(add_completion=False, context_settings=HELP)
+            holder.command(cmd_name)(found)
+            found = holder
+        command = typer.main.get_command(found)
+        command.name = cmd_name
+        return command
+
 
 app = typer.Typer(
     name="revgrad",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings=HELP,
 )
-app.command("demo")(demo.demo)
-app.command("train")(train.train)
-app.command("evaluate")(evaluate.evaluate)
-app.command("predict")(predict.predict)
-app.command("export")(export.export)
-app.command("verdict")(verdict.verdict)
-app.command("layers")(layers.layers)
-app.command("report")(report.report)
-app.command("watch")(watch.watch)
-app.command("reproduce")(reproduce.reproduce)
-app.command("select")(select.select)
-app.command(
-    "tune",
-    options_metavar="[OPTIONS, AND THOSE OF revgrad train]",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)(tune.tune)
-app.add_typer(data.app, name="data")
 
 
 def _version(wanted: bool) -> None:
@@ -68,11 +79,27 @@ def options(
 def main() -> None:
     """Run a command; a mistake of the user's is one line and a non-zero exit."""
     try:
-        app()
+        code = app(standalone_mode=False)
     except RevgradError as error:
-        _fail(str(error), error.exit_code)
+        _exit_with(str(error), error.exit_code)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        # an error of usage, of typer's own click or of the click beside it
+        _exit_with(_usage(error), getattr(error, "exit_code", 2))
+    if code:
+        raise SystemExit(code)
 
 
-def _fail(text: str, code: int) -> None:
-    print("revgrad: " + " ".join(text.split()), file=sys.stderr)
+def _usage(error: Any) -> str:
+    """What was wrong with the words; "" where the help has been shown instead."""
+    if type(error).__name__ != "NoSuchOption" or error.ctx is None:
+        return str(error.format_message())
+    known = [option for p in error.ctx.command.params for option in p.opts if "--" in option]
+    return str(unknown("option", error.option_name, known))
+
+
+def _exit_with(text: str, code: int) -> NoReturn:
+    if text:
+        print("revgrad: " + " ".join(text.split()), file=sys.stderr)
     raise SystemExit(code)

@@ -6,26 +6,29 @@ from pathlib import Path
 
 import typer
 
-from revgrad.cli.common import JSON, NETWORK_AGAIN, echo_json, load_run, open_like, speak
+from revgrad.cli.common import JSON, NETWORK_AGAIN, configure_logging, echo_json
+from revgrad.cli.inputs import load_run, open_for
 
 
-def evaluate(
+def evaluate_command(
     run: Path = typer.Argument(..., help="Folder of the run."),
     data: str = typer.Argument(..., help="Labelled data: a name, an .npz file or a folder."),
     network: str | None = NETWORK_AGAIN,
     as_json: bool = JSON,
 ) -> None:
-    """Accuracy of a run's network on labelled data, over all and by class."""
-    speak()
-    opened, adapted = load_run(run, network)
-    domain = open_like(opened, data, adapted)
-    result = adapted.evaluate(domain)
-    per_class = result.per_class
-    names = adapted.classes or [str(i) for i in range(0 if per_class is None else len(per_class))]
+    """Accuracy of a run's network on labelled data, over all and by class; of a regression, its
+    loss."""
+    configure_logging()
+    adapted = load_run(run, network)
+    result = adapted.evaluate(open_for(adapted, data))
+    per_class, counts = result.per_class, result.confusion
+    # class, accuracy, samples of those classes that the data has
+    classes: list[tuple[str, float, int]] = []
+    if per_class is not None and counts is not None:
+        names = adapted.classes or [str(number) for number in range(len(per_class))]
+        found = zip(names, per_class, counts.sum(1), strict=True)
+        classes = [(name, float(value), int(count)) for name, value, count in found if count]
     if as_json:
-        by_class = {}
-        if per_class is not None:
-            by_class = {n: float(v) for n, v in zip(names, per_class, strict=False) if v == v}
         echo_json(
             {
                 "run": str(run),
@@ -33,7 +36,7 @@ def evaluate(
                 "count": result.count,
                 "accuracy": result.accuracy,
                 "loss": result.loss,
-                "by_class": by_class,
+                "by_class": {name: value for name, value, _ in classes},
             }
         )
         return
@@ -41,8 +44,6 @@ def evaluate(
     if result.accuracy is not None:
         shown = f"accuracy {result.accuracy:.4f}, {shown}"
     typer.echo(f"{data}: {shown} ({result.count} samples)")
-    if per_class is not None and result.confusion is not None:
-        width = max(len(name) for name in names)
-        for name, value, count in zip(names, per_class, result.confusion.sum(1), strict=False):
-            if count:
-                typer.echo(f"  {name:<{width}}  {value:.4f}  ({count})")
+    width = max((len(name) for name, *_ in classes), default=0)
+    for name, value, count in classes:
+        typer.echo(f"  {name:<{width}}  {value:.4f}  ({count})")

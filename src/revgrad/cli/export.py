@@ -1,4 +1,4 @@
-"""`revgrad export`: what leaves the house."""
+"""`revgrad export`: the deployable model as a file."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from pathlib import Path
 
 import typer
 
-from revgrad.cli.common import JSON, NETWORK_AGAIN, echo_json, load_run, speak
+from revgrad.cli.common import JSON, NETWORK_AGAIN, configure_logging, echo_json
+from revgrad.cli.inputs import load_run
 
 
-def export(
+def export_command(
     run: Path = typer.Argument(..., help="Folder of the run."),
     output: Path = typer.Argument(
         ...,
@@ -21,21 +22,8 @@ def export(
     as_json: bool = JSON,
 ) -> None:
     """Write a run's plain network to a file that other programs load."""
-    speak()
-    import torch
-
-    from revgrad.exporting import export as write
-
-    opened, adapted = load_run(run, network)
-    shape = tuple(opened.config.input_shape)
-    images = len(shape) == 3
-    generator = torch.Generator().manual_seed(0)
-    example = (
-        torch.randint(0, 256, (2, *shape), dtype=torch.uint8, generator=generator)
-        if images
-        else torch.randn((2, *shape), generator=generator)
-    )
-    path = write(adapted.model, output, example, check=check)
+    configure_logging()
+    path = load_run(run, network).export(output, check=check)
     size = path.stat().st_size
     if as_json:
         echo_json({"path": str(path), "bytes": size, "checked": check})

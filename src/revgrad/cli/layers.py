@@ -2,137 +2,142 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from revgrad.cli.common import JSON, echo_json, parse_size, speak
-from revgrad.errors import InputError, unknown
+from revgrad.cli.common import configure_logging, echo_json
+from revgrad.cli.inputs import ImageOptions, open_training_data, parse_size
+from revgrad.cli.options import spread_options
+from revgrad.errors import InputError
 
 if TYPE_CHECKING:
-    from revgrad.choosing.suggesting import Suggestion
+    from revgrad.diagnostics.layer_choice import LayerSuggestion
 
-SUGGESTING = "With --suggest"
-#: Columns by the rule they show; shared with the help text.
-RULES = {"difference": "relative_difference", "mmd": "mmd"}
+#: The library's rules by the names of --rule.
+RULE_OF = {"difference": "relative_difference", "mmd": "mmd"}
+#: Side of images where neither the user nor the network says one.
+USUAL_SIZE = 32
 
 
-def layers(
-    network: str = typer.Argument(..., help="mnist, svhn, gtsrb, alexnet, or module:function."),
-    size: str | None = typer.Option(None, help="Image size. Default: the network's, or 32."),
-    channels: int = typer.Option(3, help="Image channels; with --suggest, the data's."),
-    classes: int = typer.Option(10, help="Classes; with --suggest, the source's."),
-    suggest: bool = typer.Option(
-        False, "--suggest", help="Rank the layers by how far two domains lie apart there."
-    ),
-    source: str | None = typer.Option(
-        None, help="Source data, as `revgrad train` takes it.", rich_help_panel=SUGGESTING
-    ),
-    target: str | None = typer.Option(
-        None, help="Target data; labels are never read.", rich_help_panel=SUGGESTING
-    ),
-    init: Path | None = typer.Option(
-        None,
-        help="Weights of this run (a folder) or file (.safetensors). Default: random ones, which "
-        "say less.",
-        rich_help_panel=SUGGESTING,
-    ),
-    rule: str = typer.Option(
-        "difference",
-        help="Suggest by: difference (of the domains' means, the paper's rule) or mmd.",
-        rich_help_panel=SUGGESTING,
-    ),
-    rows: int = typer.Option(
-        500,
-        help="Rows of each domain; fewer where a layer is very wide.",
-        rich_help_panel=SUGGESTING,
-    ),
-    fit: str = typer.Option(
-        "crop",
-        help="Images of other proportions: crop, pad or stretch.",
-        rich_help_panel=SUGGESTING,
-    ),
-    as_json: bool = JSON,
-) -> None:
+def _suggest_option(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="With --suggest")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayersOptions:
+    """A network, and the domains that a suggestion is for."""
+
+    network: Annotated[str, typer.Argument(help="compact, mnist, svhn, …, or module:function.")]
+    size: Annotated[
+        str | None, typer.Option(help="Image size.", show_default="the network's, or 32")
+    ] = None
+    channels: Annotated[int, typer.Option(help="Image channels; with --suggest, the data's.")] = 3
+    classes: Annotated[int, typer.Option(help="Classes; with --suggest, the source's.")] = 10
+    suggest: Annotated[
+        bool,
+        typer.Option("--suggest", help="Rank the layers by how far two domains lie apart there."),
+    ] = False
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print json on standard output, for programs.")
+    ] = False
+    source: Annotated[str | None, _suggest_option("Source data, as `revgrad train` takes it.")] = (
+        None
+    )
+    target: Annotated[str | None, _suggest_option("Target data; labels are never read.")] = None
+    init: Annotated[
+        Path | None,
+        _suggest_option(
+            "Weights of this run (a folder) or file (.safetensors). Default: random ones, which "
+            "say less."
+        ),
+    ] = None
+    rule: Annotated[
+        Literal["difference", "mmd"],
+        _suggest_option("Suggest by: difference (of the domains' means, the paper's rule) or mmd."),
+    ] = "difference"
+    samples: Annotated[
+        int, _suggest_option("Samples of each domain; fewer where a layer is very wide.")
+    ] = 500
+    fit: Annotated[
+        Literal["crop", "pad", "stretch"],
+        _suggest_option("What is done to images of other proportions."),
+    ] = "crop"
+
+
+@spread_options
+def layers_command(options: LayersOptions) -> None:
     """List a network's layers in order, with the shape of one sample's output there.
 
     With --suggest: where to attach the domain classifier. Layers are ranked by
     the distance of the two domains' features; the nearest is suggested, as in
     the paper.
     """
-    speak()
-    if suggest:
-        _suggest(network, source, target, init, size, fit, rule, rows, as_json)
+    configure_logging()
+    if options.suggest:
+        _suggest_layer(options)
         return
-    given = {"--source": source, "--target": target, "--init": init}
+    given = {"--source": options.source, "--target": options.target, "--init": options.init}
     if alone := next((name for name, value in given.items() if value is not None), None):
         raise InputError(f"{alone} is for a suggestion: add --suggest")
-    _list(network, size, channels, classes, as_json)
+    _list_layers(options)
 
 
-def _list(network: str, size: str | None, channels: int, classes: int, as_json: bool) -> None:
+def _list_layers(options: LayersOptions) -> None:
     import torch
 
-    from revgrad.cutting import layers as list_layers
-    from revgrad.networks import NETWORKS, build_network
+    from revgrad.adapter import taking
+    from revgrad.cutting import layers
+    from revgrad.networks import blueprint_named, build_network
+    from revgrad.networks.sizes import height_and_width
 
-    pixels = parse_size(size)
-    if pixels is None:
-        pixels = int(getattr(NETWORKS.get(network), "size", 32))
-    height, width = (pixels, pixels) if isinstance(pixels, int) else pixels
-    built = build_network(network, classes=classes, channels=channels, size=(height, width), seed=0)
-    found = list_layers(built, torch.zeros(2, channels, height, width))
-    attached = getattr(built, "layer", None)
+    blueprint = blueprint_named(options.network)
+    usual = USUAL_SIZE if blueprint is None else blueprint.size or USUAL_SIZE
+    size = height_and_width(parse_size(options.size) or usual)
+    channels, classes = options.channels, options.classes
+    network = build_network(options.network, classes=classes, channels=channels, size=size, seed=0)
+    example = torch.zeros(2, channels, *size)
+    with taking(example):
+        found = layers(network, example)
     for layer in found:
-        if as_json:
+        if options.as_json:
             echo_json(layer._asdict())
             continue
         shape = "?" if layer.shape is None else "×".join(str(n) for n in layer.shape)
         mark = " " if layer.cuttable else "-"
-        note = "  (default)" if layer.name == attached else ""
+        note = "  (default)" if blueprint is not None and layer.name == blueprint.layer else ""
         why = f"  {layer.reason}" if layer.reason else ""
         typer.echo(f"{mark} {layer.name:<24} {layer.kind:<18} {shape:<14}{note}{why}")
 
 
-def _suggest(
-    network: str,
-    source: str | None,
-    target: str | None,
-    init: Path | None,
-    size: str | None,
-    fit: str,
-    rule: str,
-    rows: int,
-    as_json: bool,
-) -> None:
-    if source is None or target is None:
+def _suggest_layer(options: LayersOptions) -> None:
+    if options.source is None or options.target is None:
         raise InputError("--suggest needs two domains: --source and --target")
-    if rule not in RULES:
-        raise unknown("rule", rule, RULES)
-    from revgrad.choosing.suggesting import suggest_layer
-    from revgrad.cli.opening import open_data
+    from revgrad.diagnostics.layer_choice import suggest_layer
 
-    data = open_data(network, source, target, size=size, fit=fit)
+    images = ImageOptions(options.size, options.fit)
+    data = open_training_data(options.network, options.source, options.target, images=images)
     assert data.target is not None
     suggestion = suggest_layer(
         data.build(seed=0),
         data.source,
         data.target,
-        rule=RULES[rule],
-        rows=rows,
-        trained=init,
+        rule=RULE_OF[options.rule],
+        samples=options.samples,
+        trained=options.init,
     )
-    if as_json:
+    if options.as_json:
         echo_json(suggestion.as_json())
-        return
-    _show(suggestion, source, target)
+    else:
+        _show_suggestion(suggestion, options.source, options.target)
 
 
-def _show(suggestion: Suggestion, source: str, target: str) -> None:
+def _show_suggestion(suggestion: LayerSuggestion, source: str, target: str) -> None:
     ranked = suggestion.ranking.ranked
     width = max(len("layer"), *(len(shift.layer) for shift in ranked))
-    typer.echo(f"{source} and {target}, {suggestion.rows} rows of each, nearest first:")
+    typer.echo(f"{source} and {target}, {suggestion.samples} samples of each, nearest first:")
     typer.echo(f"  {'layer':<{width}}  features  difference of means       MMD")
     for shift in ranked:
         mark = "→" if shift.layer == suggestion.layer else " "

@@ -9,7 +9,7 @@ import typer
 from revgrad.cli.common import JSON, echo_json
 
 
-def report(
+def report_command(
     runs: list[Path] = typer.Argument(..., metavar="RUN…", help="Folder of a run, or of several."),
     output: Path | None = typer.Option(
         None,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from revgrad.cli.common import JSON, echo_json, speak
+from revgrad.cli.common import JSON, configure_logging, echo_json
 
 if TYPE_CHECKING:
-    from revgrad.choosing.selecting import SelectedRun, Selection
+    from revgrad.model_selection.selection import SelectedRun, Selection
 
 
-def select(
+def select_command(
     runs: list[Path] = typer.Argument(..., help="Runs, or folders of runs (as of `revgrad tune`)."),
     score: str | None = typer.Option(
         None, help="The label-free score to rank by. Default: the one that our study recommends."
@@ -26,36 +26,36 @@ def select(
     The best comes first and is the one to take. Runs that kept no evidence, or
     are not finished, are left out and named; runs that failed come last.
     """
-    speak()
-    from revgrad.choosing.selecting import select as select_runs
-    from revgrad.diagnostics.scores import RECOMMENDED
+    configure_logging()
+    from revgrad.diagnostics.scores import RECOMMENDED_SCORE
+    from revgrad.model_selection.selection import select as select_runs
 
-    selection = select_runs(runs, score or RECOMMENDED)
+    selection = select_runs(runs, score or RECOMMENDED_SCORE)
     if as_json:
         echo_json(
             {
                 "score": selection.score,
                 "chosen": str(selection.chosen.run),
-                "runs": [{**asdict(row), "run": str(row.run)} for row in selection.rows],
+                "runs": [{**asdict(row), "run": str(row.run)} for row in selection.runs],
                 "left_out": {str(run): reason for run, reason in selection.left_out.items()},
             }
         )
         return
-    _show(selection)
+    _show_selection(selection)
 
 
-def _show(selection: Selection) -> None:
-    from revgrad.choosing.search_table import as_text
+def _show_selection(selection: Selection) -> None:
     from revgrad.diagnostics.scores import SCORES
+    from revgrad.model_selection.table import as_text
 
-    names = list(selection.rows[0].settings)
+    names = list(selection.runs[0].settings)
     heading = ["", "run", selection.score, "estimated accuracy", "verdict", *names]
     rows = [
-        ["→" if row is selection.chosen else "", *_cells(row), *row.settings.values()]
-        for row in selection.rows
+        ["→" if row is selection.chosen else "", *_run_cells(row), *row.settings.values()]
+        for row in selection.runs
     ]
     typer.echo(as_text([heading, *rows]))
-    for row in selection.rows:
+    for row in selection.runs:
         if row.failure is not None:
             typer.echo(f"{row.run} failed: {row.failure}")
     for run, reason in selection.left_out.items():
@@ -66,7 +66,7 @@ def _show(selection: Selection) -> None:
     )
 
 
-def _cells(row: SelectedRun) -> list[str]:
+def _run_cells(row: SelectedRun) -> list[str]:
     estimate = row.estimate
     shown = (
         ""

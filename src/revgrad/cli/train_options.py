@@ -1,85 +1,371 @@
-"""The options of `revgrad train`, read and written by another command."""
+"""The options of `revgrad train`, which are options of `revgrad tune` too."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-import typer.main
 
-from revgrad.cli import train
-from revgrad.errors import InputError, unknown
+from revgrad.cli.inputs import ImageOptions, TrainingData, open_training_data
+from revgrad.cli.options import CONFIG, option_words, shown_command
+from revgrad.errors import InputError
 
 if TYPE_CHECKING:
-    from revgrad.training import Settings
+    from revgrad.api import Adapted
+    from revgrad.domains import Domain
+    from revgrad.recipes import Recipe
+    from revgrad.training.callbacks import Callback
+    from revgrad.training.run import Provenance
+
+#: What repeats nothing of a training: it is left out of the command that does.
+PRESENTATION = ("config", "quiet", "as_json")
+#: Settings of which 0 says "none": a recipe may have them, and they must go by a word too.
+ZERO_IS_NONE = ("max_gradient_norm", "ema_decay")
 
 
-def parse_train_options(
-    words: Sequence[str], output: Path, others: Sequence[str] = ()
-) -> tuple[dict[str, Any], set[str]]:
-    """What `revgrad train` would make of these words: its parameters by name, and which of them
-    were given, in words or by --config.
+def _data_option(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="Data")
 
-    others   options of the command that asks, for a misspelt one to be recognised
+
+def _method_option(text: str, default: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="Method", show_default=default)
+
+
+def _training_option(text: str, default: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="Training", show_default=default)
+
+
+def _judgement_option(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="Is it working?")
+
+
+def _running_option(text: str, default: str | bool = True) -> Any:
+    return typer.Option(help=text, rich_help_panel="Running", show_default=default)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """A training, as the command line says it; the fields are the options, in the order of --help.
+
+    What is None is left to the recipe, or to the network where the text says so. The defaults that
+    the help shows in parentheses are those of the recipe `paper`.
     """
-    command = _command()
+
+    source: Annotated[
+        str,
+        typer.Option(
+            help="Labelled data: a folder with a subfolder per class, an .npz file, or a name "
+            "(digits, mnist, …)."
+        ),
+    ]
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="Unlabelled data; labels it may have are dropped. Not needed for source-only."
+        ),
+    ] = None
+    test: Annotated[
+        str | None,
+        typer.Option(help="Labelled target data to report accuracy on; it decides nothing."),
+    ] = None
+    network: Annotated[
+        str,
+        typer.Option(
+            help="compact, mnist, svhn, gtsrb, alexnet, efficientnet-lite0, one-hidden, or "
+            "module:function of your own."
+        ),
+    ] = "compact"
+    layer: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the domain classifier is attached; `revgrad layers` lists the layers. "
+            "Default: the network's."
+        ),
+    ] = None
+    size: Annotated[
+        str | None,
+        typer.Option(help="Image size, one number or HEIGHTxWIDTH. Default: the network's."),
+    ] = None
+    recipe: Annotated[
+        str,
+        typer.Option(
+            help="A whole way of training: paper (DANN as printed) or recommended (ours, for "
+            "images). Options that are given come first."
+        ),
+    ] = "paper"
+    steps: Annotated[int | None, typer.Option(help="Length of training.", show_default="10000")] = (
+        None
+    )
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Decides initial weights, batches, dropout.", show_default="0"),
+    ] = None
+    baseline: Annotated[
+        bool,
+        typer.Option(
+            "--baseline",
+            help="Train the source-only network of the same budget too, for the verdict to compare "
+            "with.",
+        ),
+    ] = False
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Folder of the run. The same command resumes it."),
+    ]
+    config: Annotated[Path | None, CONFIG] = None
+
+    held_out: Annotated[float, _data_option("Share of the source kept for evaluation.")] = 0.1
+    target_labels: Annotated[
+        int, _data_option("Semi-supervised: use this many of the target's labels.")
+    ] = 0
+    fit: Annotated[
+        Literal["crop", "pad", "stretch"],
+        _data_option("What is done to images of other proportions."),
+    ] = "crop"
+    corrupt: Annotated[
+        Literal["fail", "skip"], _data_option("What is done where an image can't be read.")
+    ] = "fail"
+    preprocessing: Annotated[
+        Literal["fitted", "per-image"] | None,
+        typer.Option(
+            help="fitted: one mean and scale for all inputs; per-image: each image by its own mean "
+            "and deviation.",
+            rich_help_panel="Data",
+            show_default="fitted",
+        ),
+    ] = None
+    balanced: Annotated[
+        bool | None,
+        _data_option("Draw all classes of the source alike often, however many samples each has."),
+    ] = None
+
+    method: Annotated[
+        str | None,
+        _method_option(
+            "adversarial (DANN), adversarial-entropy, adversarial-consistency, two-losses, "
+            "mean-matching, kernel-matching; source-only and train-on-target (with the target's "
+            "labels) are the bounds to compare with.",
+            "adversarial",
+        ),
+    ] = None
+    adaptation_factor: Annotated[
+        str | None,
+        _method_option("Adaptation factor λ: ramp-up:γ,height, or a number.", "ramp-up:10,1"),
+    ] = None
+    domain_classifier: Annotated[
+        str | None,
+        _method_option(
+            "Hidden widths of the domain classifier, such as 1024,1024.",
+            "the network's, or 1024,1024",
+        ),
+    ] = None
+    domain_lr_factor: Annotated[
+        float | None,
+        _method_option("The domain classifier's learning rate, as a multiple of μ.", "1.0"),
+    ] = None
+    batch_norm: Annotated[
+        Literal["joint", "separate", "target"] | None,
+        _method_option(
+            "BatchNorm sees: joint (all samples), separate (a pass per domain), target (separate, "
+            "and the target's statistics are kept).",
+            "joint",
+        ),
+    ] = None
+
+    batch_size: Annotated[
+        int | None, _training_option("Samples of a step, over all processes.", "128")
+    ] = None
+    source_share: Annotated[
+        float | None, _training_option("Share of a batch that comes from the source.", "0.5")
+    ] = None
+    learning_rate: Annotated[
+        str | None,
+        _training_option("Learning rate μ: annealed:μ0,α,β, or a number.", "annealed:0.01,10,0.75"),
+    ] = None
+    optimiser: Annotated[str | None, _training_option("sgd, adam or adamw.", "sgd")] = None
+    momentum: Annotated[float | None, _training_option("Momentum of sgd.", "0.9")] = None
+    weight_decay: Annotated[float | None, _training_option("l2 penalty.", "0.0")] = None
+    max_weight_norm: Annotated[
+        float | None,
+        _training_option("Limit of the norm of the weights into a unit; 0: none.", "the network's"),
+    ] = None
+    max_gradient_norm: Annotated[
+        float | None, _training_option("Limit of the gradients' norm; 0: none.", "none")
+    ] = None
+    ema_decay: Annotated[
+        float | None,
+        _training_option(
+            "Decay of an exponential moving average (EMA) of the weights, e.g. 0.999; 0: none.",
+            "none",
+        ),
+    ] = None
+    init: Annotated[
+        Path | None,
+        typer.Option(
+            help="Start from the weights of this run (a folder) or file (.safetensors).",
+            rich_help_panel="Training",
+        ),
+    ] = None
+
+    return_weights: Annotated[
+        Literal["last", "best"],
+        _judgement_option(
+            "last, or best: of those at each evaluation the ones that --score likes best. No "
+            "target label takes part."
+        ),
+    ] = "last"
+    score: Annotated[
+        str | None,
+        _judgement_option(
+            "Label-free score for --return-weights best. Default: the one that our study "
+            "recommends."
+        ),
+    ] = None
+    evidence_samples: Annotated[
+        int,
+        _judgement_option(
+            "Samples of each domain that the run keeps outputs of, for verdict and report; 0: none."
+        ),
+    ] = 2000
+
+    evaluate_every: Annotated[
+        int | None, _running_option("Steps between evaluations; 0: at the end.", "1000")
+    ] = None
+    log_every: Annotated[
+        int | None, _running_option("Steps between lines of metrics; 0: at the end.", "50")
+    ] = None
+    checkpoint_every: Annotated[
+        int | None, _running_option("Steps between checkpoints; 0: at the end.", "1000")
+    ] = None
+    device: Annotated[str | None, _running_option("auto, cpu, cuda, mps.", "auto")] = None
+    threads: Annotated[
+        int, _running_option("CPU threads of each process; 0: PyTorch's choice.")
+    ] = 0
+    tensorboard: Annotated[
+        bool,
+        typer.Option(
+            "--tensorboard",
+            help="Write the scalars for TensorBoard too.",
+            rich_help_panel="Running",
+        ),
+    ] = False
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", help="No progress bar, no notes.", rich_help_panel="Running"),
+    ] = False
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="Print json on standard output, for programs.",
+            rich_help_panel="Running",
+        ),
+    ] = False
+
+    def check(self) -> None:
+        """Mistakes that need no data to be seen."""
+        if not self.target and self.method != "source-only":
+            raise InputError(
+                "--target is missing: all methods but source-only need unlabelled target data"
+            )
+        if self.target_labels < 0:
+            raise InputError(f"--target-labels must be ≥ 0, not {self.target_labels}")
+        if not self.network:
+            raise InputError("--network is empty: a name or module:function would do")
+
+    def make_recipe(self) -> Recipe:
+        """The recipe that is named, with what was given in its place."""
+        from revgrad.recipes import RecipeChanges, recipe_named
+        from revgrad.schedules import parse_schedule
+        from revgrad.training.settings import SCHEDULED
+
+        given = {name: getattr(self, name, None) for name in RecipeChanges.__annotations__}
+        changes: Any = {name: value for name, value in given.items() if value is not None}
+        for name in SCHEDULED:
+            if name in changes:
+                changes[name] = parse_schedule(changes[name])
+        for name in ZERO_IS_NONE:
+            if changes.get(name) == 0:
+                changes[name] = None
+        if self.domain_classifier is not None:
+            changes["domain_classifier"] = parse_widths(self.domain_classifier)
+        return recipe_named(self.recipe).changed(changes)
+
+    def open_data(self) -> TrainingData:
+        """The domains, images in the size the network is made for unless another was given."""
+        return open_training_data(
+            self.network,
+            self.source,
+            self.target,
+            self.test,
+            images=ImageOptions(self.size, self.fit, self.corrupt),
+            with_target_labels=self.target_labels > 0 or self.method == "train-on-target",
+        )
+
+    def training_target(self, data: TrainingData, seed: int) -> Domain | None:
+        """The target as a training of that seed sees it: with the labels that it may use."""
+        if data.target is None or not self.target_labels:
+            return data.target
+        return data.target.keeping_labels(self.target_labels, seed)
+
+    def train(
+        self, data: TrainingData, *, callbacks: Sequence[Callback] = (), progress: bool = True
+    ) -> Adapted:
+        """Train on that data, into the folder `output`."""
+        from revgrad.api import adapt
+        from revgrad.diagnostics.scores import RECOMMENDED_SCORE
+
+        watching = list(callbacks)
+        if self.tensorboard:
+            from revgrad.training.callbacks import TensorBoardScalars
+
+            watching.append(TensorBoardScalars(self.output / "tensorboard"))
+        recipe = self.make_recipe()
+        seed = recipe.settings.seed
+        return adapt(
+            data.build(seed, self.init),
+            data.source,
+            self.training_target(data, seed),
+            layer=self.layer,
+            recipe=recipe,
+            held_out=self.held_out,
+            test=data.test,
+            run=self.output,
+            baseline=self.baseline,
+            return_weights=self.return_weights,
+            score=self.score or RECOMMENDED_SCORE,
+            evidence_samples=self.evidence_samples,
+            callbacks=watching,
+            progress=progress,
+            provenance=self.provenance(),
+        )
+
+    def provenance(self) -> Provenance:
+        """Where the network and the data of the run come from."""
+        from revgrad.training.run import Provenance
+
+        return Provenance(
+            network=self.network,
+            source=self.source,
+            target=self.target,
+            test=self.test,
+            init=None if self.init is None else str(self.init),
+            fit=self.fit,
+            corrupt=self.corrupt,
+            command=self.command(),
+        )
+
+    def command(self) -> str:
+        """The command that trains with these options; defaults are left out."""
+        return shown_command("train", *option_words(self, leave_out=PRESENTATION))
+
+
+def parse_widths(text: str) -> tuple[int, ...]:
+    """`1024,1024`; an empty text means no hidden layer."""
     try:
-        context = command.make_context("train", [*words, "--output", str(output)])
-    except typer.Exit:
-        raise
-    except Exception as error:
-        name = getattr(error, "option_name", None)
-        if name is not None:  # there is no such option
-            known = sorted(option for p in command.params for option in p.opts if "--" in option)
-            raise unknown("option", str(name), [*others, *known]) from None
-        if not hasattr(error, "format_message"):
-            raise
-        raise InputError(error.format_message()) from None
-    given = {
-        name
-        for name in context.params
-        if getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"
-    }
-    return dict(context.params), given
-
-
-def train_command(options: Mapping[str, Any]) -> str:
-    """The command that trains with these options, as one could type it; defaults are left out."""
-    words = ["revgrad", "train"]
-    for parameter in _command().params:
-        value = options.get(parameter.name or "")
-        if value is None or value == parameter.default or parameter.name in ("config", "as_json"):
-            continue
-        option = next(text for text in parameter.opts if text.startswith("--"))
-        words += [option] if value is True else [option, _shown(value)]
-    return shlex.join(words)
-
-
-def settings_of(options: Mapping[str, Any]) -> Settings:
-    """The settings that `revgrad train` would train with."""
-    from dataclasses import fields
-
-    from revgrad.networks import NETWORKS
-    from revgrad.schedules import parse_schedule
-    from revgrad.training import Settings
-
-    values = {f.name: options[f.name] for f in fields(Settings) if f.name in options}
-    values |= {name: parse_schedule(options[name]) for name in ("rate", "factor")}
-    usual = getattr(NETWORKS.get(options["network"]), "max_norm", None)
-    values["max_norm"] = usual if options["max_norm"] is None else options["max_norm"] or None
-    return Settings(**values)
-
-
-@cache
-def _command() -> Any:
-    holder = typer.Typer(add_completion=False)
-    holder.command()(train.train)
-    return typer.main.get_command(holder)
-
-
-def _shown(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise InputError(f"hidden widths are numbers with commas between, not '{text}'") from None

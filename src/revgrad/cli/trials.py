@@ -1,123 +1,85 @@
-"""A trial of `revgrad tune`: a training as `revgrad train` would do it, with other parameters."""
+"""Trials of `revgrad tune`: each a training that a `revgrad train` command could do."""
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from revgrad.cli.common import parse_widths
-from revgrad.cli.opening import Opened, open_data
-from revgrad.cli.train_options import settings_of, train_command
+from revgrad.cli.inputs import ImageOptions
+from revgrad.cli.train_options import TrainOptions
+from revgrad.cli.tune import TuneOptions
 from revgrad.errors import InputError
 
 if TYPE_CHECKING:
-    from revgrad.choosing.configuration import Configuration
-    from revgrad.choosing.searching import Searching
-    from revgrad.choosing.trials import Search, TrialRow
     from revgrad.domains import Domain
-    from revgrad.training.events import Events
+    from revgrad.model_selection.search import Search, SearchResult, Trial
+    from revgrad.model_selection.space import Configuration
+    from revgrad.schedules import Schedule
+    from revgrad.training.callbacks import Callback
 
-
-@dataclass(frozen=True)
-class Plan:
-    """What was asked for: everything a process needs to take part in the search.
-
-    options   of `revgrad train`, by their Python names
-    """
-
-    options: dict[str, Any]
-    output: Path
-    score: str
-    vary: tuple[str, ...] = ()
-    trials: int = 20
-    pruner: str = "median"
-    search_seed: int = 0
-    workers: int = 1
-    quiet: bool = False
-
-    def check(self) -> None:
-        """Mistakes that need no data to be seen."""
-        method = self.options["method"]
-        if method in ("source-only", "train-on-target"):
-            raise InputError(f"a search adapts to unlabelled data: method '{method}' does not")
-        if not self.options["target"]:
-            raise InputError("--target is missing: a search judges by unlabelled target data")
-        if not self.options["held_out"] > 0:
-            raise InputError("a search needs held-out source to evaluate on: --held-out above 0")
-        if self.options["evidence"] < 1:
-            raise InputError("a search judges by evidence: --evidence of a row or more")
-        if self.trials < 1:
-            raise InputError(f"--trials takes 1 or more, not {self.trials}")
-        if self.workers < 1:
-            raise InputError(f"--workers takes 1 or more processes, not {self.workers}")
+#: Parameters of a search that are part of an option of another name.
+OPTION_OF = {"height": "adaptation_factor", "gamma": "adaptation_factor"}
+TARGET_TEST = "target-test.json"
 
 
 class Trials:
-    """Data and network of a plan, opened; makes its search, and trains its trials."""
+    """Data and network of a search, opened; joins the search, and trains its trials.
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        from revgrad.domains.matching import match_colours
+    The target test takes no part before `tested`.
+    """
 
-        options = plan.options
-        self.data: Opened = open_data(
-            options["network"],
-            options["source"],
-            options["target"],
-            size=options["size"],
-            fit=options["fit"],
-            corrupt=options["corrupt"],
-            target_labels=options["keep_target_labels"] > 0,
-            init=options["init"],
-        )
-        assert self.data.target is not None  # the plan was checked
-        self.source, self.target = match_colours([self.data.source, self.data.target])
+    def __init__(self, options: TuneOptions, training: TrainOptions) -> None:
+        from revgrad.diagnostics.scores import RECOMMENDED_SCORE
+        from revgrad.domains.common_shape import match_colours
 
-    def target_of(self, seed: int) -> Domain:
-        """Without labels, or with those that a training of that seed keeps."""
-        kept = self.plan.options["keep_target_labels"]
-        return self.target.keeping_labels(kept, seed) if kept else self.target.without_labels()
+        self.options = options
+        self.training = replace(training, score=options.score or RECOMMENDED_SCORE)
+        data = replace(training, test=None).open_data()
+        assert data.target is not None  # the options were checked
+        source, target = match_colours([data.source, data.target])
+        self.data = replace(data, source=source, target=target)
+
+    @property
+    def score(self) -> str:
+        assert self.training.score is not None
+        return self.training.score
 
     @cached_property
-    def searching(self) -> Searching:
-        """The search of the plan's folder, begun or joined."""
-        from revgrad.choosing.configuration import Configuration
-        from revgrad.choosing.searching import Searching
-        from revgrad.choosing.space import make_space
+    def search(self) -> Search:
+        """The search of the folder, begun or joined."""
         from revgrad.cutting import layers
+        from revgrad.model_selection.search import Search
+        from revgrad.model_selection.space import make_space
 
-        plan, options = self.plan, self.plan.options
-        network = self.data.build(options["seed"])
-        layer = options["layer"] or getattr(network, "layer", None)
-        if not isinstance(layer, str):
-            raise InputError(
-                "name the layer to start from (--layer); `revgrad layers` lists those there are"
-            )
-        hidden = parse_widths(options["hidden"])
-        if hidden is None:
-            hidden = tuple(getattr(network, "domain_hidden", (1024, 1024)))
-        start = Configuration(settings_of(options), layer, hidden)
-        rows = [0, min(1, len(self.source) - 1)]
-        example = self.source.batch(rows, augment=False).inputs
+        training, recipe = self.training, self.training.make_recipe()
+        seed = recipe.settings.seed
+        network = self.data.build(seed, training.init)
+        start = self._start(network)
+        source = self.data.source
+        example = source.batch([0, min(1, len(source) - 1)], augment=False).inputs
         found = layers(network, _prepared(example))
-        space = make_space(start, network, found, options["method"], plan.vary)
-        return Searching(
-            plan.output,
+        space = make_space(start, network, found, self.options.vary)
+        return Search(
+            self.options.output,
             space,
             start,
-            score=plan.score,
-            pruner=plan.pruner,
-            seed=plan.search_seed,
-            describe={
-                "source": self.source.fingerprint(),
-                "target": self.target_of(options["seed"]).fingerprint(),
-                **{name: options[name] for name in ("network", "method", "per_image", "balance")},
-                **{name: options[name] for name in ("held_out", "keep", "evidence")},
-                "init": None if options["init"] is None else str(options["init"]),
+            score=self.score,
+            pruner=self.options.pruner,
+            seed=self.options.search_seed,
+            identity={
+                "source": source.fingerprint(),
+                "target": self._target(seed).fingerprint(),
+                "network": training.network,
+                "held out": training.held_out,
+                "return weights": training.return_weights,
+                "evidence samples": training.evidence_samples,
+                "init": None if training.init is None else str(training.init),
             },
         )
 
@@ -125,120 +87,112 @@ class Trials:
         """Train trials until there are enough; those of other processes count."""
         import torch
 
-        if self.plan.options["threads"]:
-            torch.set_num_threads(self.plan.options["threads"])
-        self.searching.work(self.train, self.plan.trials, go_on=go_on)
+        if self.training.threads:
+            torch.set_num_threads(self.training.threads)
+        self.search.work(self.train, self.options.trials, go_on=go_on)
 
     def train(
-        self, configuration: Configuration, folder: Path, number: int, events: Sequence[Events]
+        self, configuration: Configuration, folder: Path, number: int, callbacks: Sequence[Callback]
     ) -> None:
-        """One trial, by the front door. The target test takes no part."""
-        from revgrad.adapting import adapt
-        from revgrad.cli.results import result_record
-        from revgrad.training.progress import ProgressBar
+        """One trial, as `revgrad train` would train it; the target test takes no part."""
+        from revgrad.training.callbacks import ProgressBar
 
-        options = self.plan.options
-        listeners = list(events)
-        if options["tensorboard"]:
-            from revgrad.training.tensorboard import TensorBoardScalars
+        watching = list(callbacks)
+        if not self.training.quiet and self.options.workers == 1 and sys.stderr.isatty():
+            watching.append(ProgressBar(f"trial {number}"))
+        options = replace(self.trial_options(configuration, folder), test=None, baseline=False)
+        options.train(self.data, callbacks=watching, progress=False)
 
-            listeners.append(TensorBoardScalars(folder / "tensorboard"))
-        if not self.plan.quiet and self.plan.workers == 1 and sys.stderr.isatty():
-            listeners.append(ProgressBar(f"trial {number}"))
-        adapted = adapt(
-            self.data.build(configuration.settings.seed),
-            self.source,
-            self.target_of(configuration.settings.seed),
-            layer=configuration.layer,
-            method=options["method"],
-            settings=configuration.settings,
-            hidden=configuration.hidden,
-            per_image=options["per_image"],
-            balance=options["balance"],
-            held_out=options["held_out"],
-            semi_supervised=bool(options["keep_target_labels"]),
-            run=folder,
-            keep=options["keep"],
-            score=self.plan.score,
-            evidence=options["evidence"],
-            events=listeners,
-            progress=False,
-            network_name=options["network"],
-            options={
-                **{name: options[name] for name in ("source", "target", "fit", "corrupt")},
-                **{name: options[name] for name in ("per_image", "balance")},
-                "test": None,
-                "size": self.data.images.size,
-                "outputs": self.data.outputs,
-                "init": None if options["init"] is None else str(options["init"]),
-            },
-        )
-        result_record(folder, adapted)
-
-    def command(self, row: TrialRow) -> str:
-        """The command that trains a trial's configuration, into a folder of its own."""
-        from revgrad.schedules import describe_schedule
-
-        chosen = self.searching.configuration(row)
-        settings = chosen.settings
-        options = {
-            **self.plan.options,
-            "factor": _short(describe_schedule(settings.factor)),
-            "rate": _short(describe_schedule(settings.rate)),
-            "domain_rate": settings.domain_rate,
+    def trial_options(self, configuration: Configuration, output: Path) -> TrainOptions:
+        """The options that train a configuration, into a folder of its own."""
+        settings = configuration.recipe.settings
+        varied = {OPTION_OF.get(n, n.replace("-", "_")) for n in self.search.space}
+        values: dict[str, Any] = {
+            "adaptation_factor": _schedule_text(settings.adaptation_factor),
+            "learning_rate": _schedule_text(settings.learning_rate),
+            "domain_lr_factor": settings.domain_lr_factor,
             "batch_norm": settings.batch_norm,
             "seed": settings.seed,
-            "layer": chosen.layer,
-            "hidden": ",".join(map(str, chosen.hidden)),
-            "run": self.plan.output / "best",
-            "score": self.plan.score if self.plan.options["keep"] == "best" else None,
-            "quiet": False,
-            "threads": 0,
+            "layer": configuration.layer,
+            "domain_classifier": ",".join(map(str, configuration.widths)),
         }
-        return train_command(options)
+        changes = {name: values[name] for name in varied}
+        return replace(self.training, output=output, **changes)
 
-    def tested(self, search: Search) -> dict[int, float] | None:
+    def command(self, trial: Trial) -> str:
+        """The command that trains a trial's configuration afresh."""
+        configuration = self.search.configuration(trial)
+        options = self.trial_options(configuration, self.options.output / "best")
+        judged = options.return_weights == "best"  # the score decides nothing otherwise
+        return replace(options, score=options.score if judged else None, threads=0).command()
+
+    def tested(self, search: SearchResult) -> dict[int, float] | None:
         """Target test accuracies of the finished trials, after the search; they decide nothing."""
-        import json
+        from revgrad._system import write_json
+        from revgrad.api import load
 
-        from revgrad.adapting import load
-        from revgrad.files import write_json
-
-        options = self.plan.options
-        if options["test"] is None:
+        if self.training.test is None:
             return None
-        test = self.data.images.opened(options["test"], classes=self.data.source.classes)
-        if self.source.is_images and self.source.shape[0] == 3:
-            test = test.as_colour()
-        path, mark = self.plan.output / "target-test.json", test.fingerprint()
-        found: dict[int, float] = {}
-        try:
-            known = json.loads(path.read_text(encoding="utf-8"))
-            if known["data"] == mark:
-                found = {int(number): value for number, value in known["accuracy"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            pass  # none yet, or of another form: made again
-        for row in search.of("done"):
-            if row.number in found:
-                continue
-            adapted = load(row.folder, replace(self.data, init=None).build(0))
-            accuracy = adapted.evaluate(test).accuracy
-            if accuracy is not None:
-                found[row.number] = accuracy
+        source = self.data.source
+        size = "x".join(map(str, source.shape[1:])) if source.is_images else None
+        images = ImageOptions(size, self.training.fit, self.training.corrupt)
+        test = images.opened(self.training.test, classes=source.classes)
+        path, mark = self.options.output / TARGET_TEST, test.fingerprint()
+        found = _tested_before(path, mark)
+        for trial in search.of("done"):
+            if trial.number not in found:
+                adapted = load(trial.folder, self.data.build(seed=0))
+                accuracy = adapted.evaluate(test).accuracy
+                if accuracy is not None:
+                    found[trial.number] = accuracy
         write_json(path, {"data": mark, "accuracy": {str(k): v for k, v in sorted(found.items())}})
         return found
+
+    def _start(self, network: Any) -> Configuration:
+        """What the options say: the training that is varied."""
+        from revgrad.model_selection.space import Configuration
+        from revgrad.networks import blueprint_of
+        from revgrad.networks.domain_classifier import DOMAIN_CLASSIFIER
+
+        blueprint, recipe = blueprint_of(network), self.training.make_recipe()
+        layer = self.training.layer or (None if blueprint is None else blueprint.layer)
+        if layer is None:
+            raise InputError(
+                "name the layer to start from (--layer); `revgrad layers` lists those there are"
+            )
+        widths = recipe.domain_classifier
+        if not isinstance(widths, tuple):
+            widths = DOMAIN_CLASSIFIER if blueprint is None else blueprint.domain_classifier
+        return Configuration(replace(recipe, domain_classifier=widths), layer)
+
+    def _target(self, seed: int) -> Domain:
+        target = self.training.training_target(self.data, seed)
+        assert target is not None
+        return target
+
+
+def _tested_before(path: Path, mark: str) -> dict[int, float]:
+    """Accuracies of trials that were tested on the same data before."""
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        if known["data"] == mark:
+            return {int(number): float(value) for number, value in known["accuracy"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass  # none yet, or of another form: made again
+    return {}
 
 
 def _prepared(example: Any) -> Any:
     """Raw inputs as a network takes them: layers are listed by their shapes alone."""
     import torch
 
-    from revgrad.batches import map_inputs
+    from revgrad.batch import map_inputs
 
     return map_inputs(lambda x: x.float() / 255 if x.dtype == torch.uint8 else x, example)
 
 
-def _short(schedule: str) -> str:
-    """`ramp-up:10.0,1.0` as `ramp-up:10,1`."""
-    name, colon, numbers = schedule.partition(":")
-    return name + colon + ",".join(f"{float(n):g}" for n in numbers.split(",")) if colon else name
+def _schedule_text(schedule: Schedule | float) -> str:
+    """As one would type it: `ramp-up:10,1` for `ramp-up:10.0,1.0`."""
+    from revgrad.schedules import describe_schedule
+
+    return re.sub(r"\.0(?=,|$)", "", describe_schedule(schedule))

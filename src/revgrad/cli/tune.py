@@ -1,177 +1,137 @@
 """`revgrad tune`: a search for the training that a label-free score likes best.
 
-Its options are those of `revgrad train` and a few of its own: whoever has a command that trains
-changes one word and adds -o, and a --config file works for both. They are read by train's own
-parser, so that there is one list of them.
+Its options are a few of its own and those of `revgrad train`: whoever has a command that trains
+changes one word, and a --config file works for both.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from revgrad.cli.common import JSON, echo_json, speak, told_when_interrupted
-from revgrad.cli.train_options import parse_train_options
-from revgrad.cli.trials import Plan, Trials
-from revgrad.cores import usable_cores
-from revgrad.errors import InputError, RevgradError, RunError
+from revgrad.cli.common import configure_logging, echo_json, exit_when_interrupted
+from revgrad.cli.options import spread_options
+from revgrad.cli.train_options import TrainOptions
+from revgrad.errors import InputError
 
 if TYPE_CHECKING:
-    from revgrad.choosing.trials import Search
-
-#: Seconds that a process gets to save its training before it is killed.
-PATIENCE = 120.0
+    from revgrad.cli.trials import Trials
+    from revgrad.model_selection.search import SearchResult
 
 
-def tune(
-    context: typer.Context,
-    output: Path = typer.Option(
-        ...,
-        "--output",
-        "-o",
-        help="Folder of the search; each trial is a run in it. The same command goes on with an "
-        "interrupted search, and joins one that is running.",
-    ),
-    trials: int = typer.Option(20, help="Trainings in all; may be raised later."),
-    workers: int = typer.Option(1, help="Processes that share the trials."),
-    vary: list[str] = typer.Option(
-        [],
-        help="What to vary: height and gamma (of λ), rate, layer, hidden, domain-rate, batch-norm, "
-        "seed; with NAME=low:high or NAME=a,b,c your own values. May be repeated. "
-        "Default: all but the seed, around what the options say.",
-    ),
-    score: str | None = typer.Option(
-        None,
-        help="The label-free score to search by. Default: the one that our study recommends.",
-    ),
-    pruner: str = typer.Option(
-        "median", help="Give up trials without prospect: median, hyperband, none."
-    ),
-    search_seed: int = typer.Option(0, help="Decides what is tried; --seed is the trainings'."),
-    quiet: bool = typer.Option(False, help="No progress, no notes."),
-    as_json: bool = JSON,
-) -> None:
+def _search_option(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="Search")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions:
+    """The options of a search beside those of its trainings."""
+
+    trials: Annotated[int, _search_option("Trainings in all; may be raised later.")] = 20
+    vary: Annotated[
+        list[str],
+        _search_option(
+            "What to vary: height and gamma (of λ), learning-rate, layer, domain-classifier, "
+            "domain-lr-factor, batch-norm, seed; with NAME=low:high or NAME=a,b,c your own values. "
+            "May be repeated. Default: all but the seed, around what the options say."
+        ),
+    ] = field(default_factory=list)
+    workers: Annotated[int, _search_option("Processes that share the trials.")] = 1
+    score: Annotated[
+        str | None,
+        _search_option(
+            "The label-free score to search by. Default: the one that our study recommends."
+        ),
+    ] = None
+    pruner: Annotated[
+        str, _search_option("Give up trials without prospect: median, hyperband, none.")
+    ] = "median"
+    search_seed: Annotated[
+        int, _search_option("Decides what is tried; --seed is the trainings'.")
+    ] = 0
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder of the search; each trial is a run in it. The same command goes on with "
+            "an interrupted search, and joins one that is running.",
+        ),
+    ]
+    evaluate_every: Annotated[
+        int | None,
+        typer.Option(
+            help="Steps between evaluations, each of which judges the trial.",
+            show_default="a tenth of the steps",
+            rich_help_panel="Running",
+        ),
+    ] = None
+
+    def check(self, training: TrainOptions) -> None:
+        """Mistakes that need no data to be seen."""
+        if training.method in ("source-only", "train-on-target"):
+            raise InputError(
+                f"a search adapts to unlabelled data: method '{training.method}' does not"
+            )
+        if not training.target:
+            raise InputError("--target is missing: a search judges by unlabelled target data")
+        if not training.held_out > 0:
+            raise InputError("a search needs held-out source to evaluate on: --held-out above 0")
+        if training.evidence_samples < 1:
+            raise InputError("a search judges by evidence: --evidence-samples of 1 or more")
+        if self.trials < 1:
+            raise InputError(f"--trials takes 1 or more, not {self.trials}")
+        if self.workers < 1:
+            raise InputError(f"--workers takes 1 or more processes, not {self.workers}")
+        if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+            raise InputError("a search shares trials by --workers, not by torchrun")
+
+
+@spread_options
+def tune_command(options: TuneOptions, training: TrainOptions) -> None:
     """Search for the best training without target labels: λ, μ, layer, domain classifier.
 
     Takes every option of `revgrad train`, so write `tune` where you would write
     `train`: --source and --target say what to adapt, --steps how long a trial is.
     The first trial is what these options say; the others vary it. Trials are
-    judged at each evaluation (by default ten times) by a score that reads no
-    target label. --test is looked at after the search, for the table's last
-    column.
+    judged at each evaluation by a score that reads no target label. --test is
+    looked at after the search, for the table's last column.
     """
-    speak(quiet)
-    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
-        raise InputError("a search shares trials by --workers, not by torchrun")
-    own = [option for p in context.command.params for option in p.opts if "--" in option]
-    options, given = parse_train_options(context.args, output, own)
-    if "evaluate_every" not in given:
-        options["evaluate_every"] = max(options["steps"] // 10, 1)
-    from revgrad.choosing.study import need_optuna
-    from revgrad.diagnostics.scores import RECOMMENDED
+    configure_logging(training.quiet)
+    options.check(training)
+    training.check()
+    from revgrad.cli.trials import Trials
+    from revgrad.cli.workers import train_trials
+    from revgrad.model_selection.study import need_optuna
 
     need_optuna()
-    plan = Plan(
-        options,
-        output,
-        score or RECOMMENDED,
-        tuple(vary),
-        trials,
-        pruner,
-        search_seed,
-        workers,
-        quiet,
-    )
-    plan.check()
-    prepared = Trials(plan)
-    with told_when_interrupted():
-        _work(prepared)
-    _show(prepared, as_json)
+    if training.evaluate_every is None:
+        steps = training.make_recipe().settings.steps
+        training = replace(training, evaluate_every=max(steps // 10, 1))
+    trials = Trials(options, training)
+    with exit_when_interrupted():
+        train_trials(trials)
+    _show_search(trials)
 
 
-def _work(prepared: Trials) -> None:
-    """Here, or in as many processes as were asked for."""
-    plan = prepared.plan
-    if plan.workers == 1:
-        prepared.work()
-        return
-    from revgrad.choosing.locks import LOCKS
-    from revgrad.training.stopping import Interrupted, stop_request
+def _show_search(trials: Trials) -> None:
+    from revgrad.model_selection.table import as_text, trial_table, write_search
 
-    if not LOCKS:
-        raise InputError("--workers needs file locks, which this system does not have")
-    searching = prepared.searching  # mistakes are seen here, once
-    threads = plan.options["threads"] or max(usable_cores() // plan.workers, 1)
-    theirs = replace(plan, options={**plan.options, "threads": threads})
-    spawning = multiprocessing.get_context("spawn")
-    errors: Any = spawning.SimpleQueue()
-    arguments = (theirs, os.getpid(), errors)
-    processes = [
-        spawning.Process(target=_take_part, args=arguments, daemon=True)
-        for _ in range(plan.workers)
-    ]
-    with stop_request() as stop:
-        for process in processes:
-            process.start()
-        try:
-            while any(process.is_alive() for process in processes) and not stop.number:
-                for process in processes:
-                    process.join(0.1)
-        finally:
-            for process in processes:
-                if process.is_alive():
-                    process.terminate()  # SIGTERM: it saves its training first
-            for process in processes:
-                process.join(PATIENCE)
-                if process.is_alive():
-                    process.kill()
-                    process.join()
-        if stop.number:
-            raise Interrupted(stop.number, searching.stopped(plan.trials))
-    if not errors.empty():
-        raise RunError(errors.get())
-    broken = next((p.exitcode for p in processes if p.exitcode), None)
-    if broken is not None:
-        raise RunError(
-            f"a process of the search ended with code {broken}; the same command goes on"
-        )
-
-
-def _take_part(plan: Plan, parent: int, errors: Any) -> None:
-    """A process of its own: trials until there are enough, or its parent is gone."""
-    # Ctrl-C reaches the whole group: the parent decides, and asks by SIGTERM
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    speak(quiet=True)  # what the parent has said is not said again
-    try:
-        prepared = Trials(plan)
-        speak(plan.quiet)
-        prepared.work(lambda: os.getppid() == parent)
-    except RevgradError as error:
-        errors.put(str(error))
-    except KeyboardInterrupt:
-        return
-
-
-def _show(prepared: Trials, as_json: bool) -> None:
-    from revgrad.choosing.search_table import as_text, table, write_search
-
-    search = prepared.searching.result()
-    tested = prepared.tested(search)
+    search = trials.search.result()
+    tested = trials.tested(search)
     files = write_search(search, tested)
     best = search.best
-    command = None if best is None else prepared.command(best)
-    if as_json:
-        echo_json(_record(search, tested, command))
+    command = None if best is None else trials.command(best)
+    if trials.training.as_json:
+        echo_json(_search_json(search, tested, command))
         return
-    typer.echo(as_text(table(search, tested)))
-    for row in search.of("failed"):
-        typer.echo(f"trial {row.number} failed: {row.failure}")
+    typer.echo(as_text(trial_table(search, tested)))
+    for trial in search.of("failed"):
+        typer.echo(f"trial {trial.number} failed: {trial.failure}")
     if running := search.of("running"):
         typer.echo(f"{len(running)} of them still running in other processes")
     typer.echo(f"see {', '.join(str(file) for file in files)}")
@@ -185,7 +145,9 @@ def _show(prepared: Trials, as_json: bool) -> None:
     typer.echo(f"  {command}")
 
 
-def _record(search: Search, tested: dict[int, float] | None, command: str | None) -> dict[str, Any]:
+def _search_json(
+    search: SearchResult, tested: dict[int, float] | None, command: str | None
+) -> dict[str, Any]:
     """For programs."""
     return {
         "score": search.score,
@@ -193,10 +155,10 @@ def _record(search: Search, tested: dict[int, float] | None, command: str | None
         "command": command,
         "trials": [
             {
-                **asdict(row),
-                "folder": str(row.folder),
-                "target_accuracy": None if tested is None else tested.get(row.number),
+                **asdict(trial),
+                "folder": str(trial.folder),
+                "target_accuracy": None if tested is None else tested.get(trial.number),
             }
-            for row in search.rows
+            for trial in search.trials
         ],
     }

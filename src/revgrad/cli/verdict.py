@@ -7,10 +7,10 @@ from pathlib import Path
 
 import typer
 
-from revgrad.cli.common import JSON, echo_json, speak
+from revgrad.cli.common import JSON, configure_logging, echo_json
 
 
-def verdict(
+def verdict_command(
     run: Path = typer.Argument(..., help="Folder of the run."),
     baseline: Path | None = typer.Option(
         None,
@@ -20,7 +20,7 @@ def verdict(
     as_json: bool = JSON,
 ) -> None:
     """Judge a run without target labels: adapted, no gain, harmed, or can't tell; and why."""
-    speak()
+    configure_logging()
     from revgrad.diagnostics.verdict import verdict as judge_run
 
     found = judge_run(run, baseline=baseline)

@@ -12,9 +12,16 @@ from typing import Any
 
 from torch import Tensor, fx, nn
 
-from revgrad.batches import Inputs
-from revgrad.cutting.splitting import Split, describe, feature_graph, predictor_graph, split
-from revgrad.cutting.tap import check_features, choose_rows, run_tapped
+from revgrad.batch import Inputs
+from revgrad.cutting.crossing import crossing_names
+from revgrad.cutting.splitting import (
+    GraphSplit,
+    describe_node,
+    feature_graph,
+    predictor_graph,
+    split_graph,
+)
+from revgrad.cutting.tap import check_features, choose_samples, run_tapped
 from revgrad.cutting.tracing import Trace, Untraceable, trace
 from revgrad.errors import CutError, unknown
 
@@ -42,6 +49,7 @@ class Cut:
         "_behind",
         "_forced",
         "_front",
+        "_watched",
         "layer",
         "network",
         "predictor",
@@ -67,6 +75,7 @@ class Cut:
         self._behind: Callable[..., Any] | None = None if parts is None else type(parts[1]).forward
         self._arguments = arguments
         self._forced = forced
+        self._watched: set[bool] = set()  # modes, training or not, in which a tap found no crossing
 
     @property
     def traced(self) -> bool:
@@ -74,45 +83,56 @@ class Cut:
         return self._front is not None
 
     def features(self, inputs: Inputs) -> Tensor:
-        """The feature extractor's output for all rows, (n, ...)."""
+        """The feature extractor's output for all samples, (n, ...)."""
         values = self._values(inputs)
         if self._front is None or values is None:
             return run_tapped(self.network, self.layer, inputs, None)[0]
         features = self._front(self.network, *values)
         return check_features(self.layer, features, values[0].shape[0])
 
-    def forward(self, inputs: Inputs, rows: slice | Tensor | None) -> tuple[Tensor, Any | None]:
-        """(features of all n rows, the label predictor's output on the chosen rows).
+    def forward(self, inputs: Inputs, chosen: slice | Tensor | None) -> tuple[Tensor, Any | None]:
+        """(features of all n samples, the label predictor's output for the chosen ones).
 
-        `rows` is a slice or a bool mask (n,). Where it is None or chooses no row, the label
-        predictor does not run and the second is None.
+        `chosen` is a slice or a bool mask (n,). Where it is None or chooses none, the label
+        predictor does not run and the second is None. Raises CutError where values other than the
+        features are needed behind the layer and only running the network shows it (a tap).
         """
         values = self._values(inputs)
         if self._front is None or self._behind is None or values is None:
-            return run_tapped(self.network, self.layer, inputs, rows)
+            return self._run_tapped(inputs, chosen)
         features = check_features(
             self.layer, self._front(self.network, *values), values[0].shape[0]
         )
-        if rows is None:
+        if chosen is None:
             return features, None
-        chosen = choose_rows(features, rows)
-        if not chosen.shape[0]:
+        handed = choose_samples(features, chosen)
+        if not handed.shape[0]:
             return features, None
-        return features, self._behind(self.network, chosen)
+        return features, self._behind(self.network, handed)
 
     __call__ = forward
 
     def predict(self, features: Tensor) -> Any:
-        """The label predictor on given features (m, ...), which it leaves as they are."""
+        """The label predictor's output for features (m, ...), which stay as they are."""
         if self._behind is None:
             raise CutError(
                 f"the label predictor behind '{self.layer}' can't run on features alone, as the "
-                f"network is tapped ({self.reason}); use forward(inputs, rows)"
+                f"network is tapped ({self.reason}); use forward(inputs, chosen)"
             )
         return self._behind(self.network, features.clone())
 
+    def _run_tapped(
+        self, inputs: Inputs, chosen: slice | Tensor | None
+    ) -> tuple[Tensor, Any | None]:
+        mode = self.network.training
+        watched = mode not in self._watched
+        features, output = run_tapped(self.network, self.layer, inputs, chosen, watched=watched)
+        if output is not None:
+            self._watched.add(mode)
+        return features, output
+
     def _values(self, inputs: Inputs) -> tuple[Tensor, ...] | None:
-        """The inputs in the order of the graph's; None where they are not just those."""
+        """The inputs in the graph's order; None where they are not exactly the graph's inputs."""
         names = self._arguments
         if isinstance(inputs, Tensor):
             return (inputs,) if len(names) == 1 else None
@@ -163,7 +183,7 @@ def _cut_graph(network: nn.Module, layer: str, traced: Trace) -> Cut:
         fault = "is never reached" if not calls else f"is called {len(calls)} times"
         near = next((node for node in calls if node is not None), None)
         raise CutError(f"layer '{layer}' {fault}: can't cut there{_hint(network, traced, near)}")
-    found = split(traced.graph, calls[0], network)
+    found = split_graph(traced.graph, calls[0], network)
     if found.problem is not None:
         hint = _hint(network, traced, calls[0])
         raise CutError(f"layer '{layer}' {found.problem}{hint}")
@@ -182,15 +202,13 @@ def _cut_graph(network: nn.Module, layer: str, traced: Trace) -> Cut:
     return Cut(network, layer, parts=parts, arguments=traced.arguments)
 
 
-def crossing_values(found: Split) -> str:
-    """The values that cross a cut, for a sentence: "the input 'x' is", "'add', 'mul' are"."""
-    names = [describe(node) for node in found.crossing]
-    listed = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
-    return f"{listed} {'is' if len(names) == 1 else 'are'}"
+def crossing_values(found: GraphSplit) -> str:
+    """The values that cross a cut, for a sentence."""
+    return crossing_names([describe_node(node) for node in found.crossing])
 
 
 def single_calls(network: nn.Module, traced: Trace) -> dict[str, fx.Node]:
-    """The layers that are called once and may return one tensor, with the node of their output."""
+    """Layers that are called once and may return one tensor, with the node of their output."""
     return {
         name: calls[0]
         for name, calls in traced.calls.items()
@@ -201,13 +219,13 @@ def single_calls(network: nn.Module, traced: Trace) -> dict[str, fx.Node]:
 
 
 def _hint(network: nn.Module, traced: Trace, near: fx.Node | None) -> str:
-    """The layers that do work, those nearest to a node first, as the end of a sentence."""
+    """Layers where a cut is possible, nearest to a node first, as the end of a sentence."""
     place = {node: i for i, node in enumerate(traced.graph.nodes)}
     centre = len(place) if near is None else place[near]
     working = [
         (abs(place[node] - centre), name)
         for name, node in single_calls(network, traced).items()
-        if not ((found := split(traced.graph, node, network)).problem or found.crossing)
+        if not ((found := split_graph(traced.graph, node, network)).problem or found.crossing)
     ]
     names = [f"'{name}'" for _, name in sorted(working, key=lambda pair: pair[0])[:5]]
     return f"; layers that work: {', '.join(names)}" if names else "; no other layer works either"

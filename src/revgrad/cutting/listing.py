@@ -1,4 +1,4 @@
-"""`layers(network, example)`: where a network can be cut, and why not elsewhere."""
+"""`layers(network, example)`: a network's layers, and which of them it can be cut at."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from revgrad.batches import Inputs, call_on, row_count
+from revgrad.batch import Inputs, call_on, sample_count
 from revgrad.cutting.cuts import crossing_values, single_calls
-from revgrad.cutting.splitting import split
+from revgrad.cutting.splitting import split_graph
 from revgrad.cutting.tap import run_tapped
 from revgrad.cutting.tracing import Trace, Untraceable, double, trace
 from revgrad.errors import CutError
@@ -21,7 +21,7 @@ _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 class Layer(NamedTuple):
     """One layer of a network.
 
-    shape     of its output for one sample (without the rows); None where that is not one tensor
+    shape     of its output for one sample; None where that is not one tensor
     cuttable  whether `cut` works there; else `reason` says why not
     """
 
@@ -35,9 +35,9 @@ class Layer(NamedTuple):
 def layers(network: nn.Module, example: Inputs) -> list[Layer]:
     """The layers in order of execution (a layer after those inside it), unreached ones last.
 
-    `example` holds a few samples, two or more: with fewer, a network that can't be traced can't be
-    tried with a part of the rows. The network runs in evaluation mode, without gradient, and is as
-    it was afterwards.
+    `example` holds a few samples, two or more: of a network that can't be traced, a part of them
+    is run through each layer. The network runs in evaluation mode, without gradients, and is as it
+    was afterwards.
     """
     try:
         subject = double(network)
@@ -63,7 +63,7 @@ def layers(network: nn.Module, example: Inputs) -> list[Layer]:
 
 
 def _run(network: nn.Module, example: Inputs) -> dict[nn.Module, list[_Output]]:
-    """What every module returned, call by call: a tensor's shape, or the name of another type."""
+    """Outputs of every module, call by call: a tensor's shape, or the name of another type."""
     outputs: dict[nn.Module, list[_Output]] = {}
 
     def note(module: nn.Module, args: Any, output: Any) -> None:
@@ -101,15 +101,15 @@ def _layer(
 ) -> Layer:
     shape = outputs[0] if outputs else None
     of_one = shape[1:] if isinstance(shape, tuple) else None
-    reason = _why_not(network, name, outputs, example, traced)
+    reason = _why_uncuttable(network, name, outputs, example, traced)
     return Layer(name, type(module).__name__, of_one, reason is None, reason)
 
 
-def _why_not(
+def _why_uncuttable(
     network: nn.Module, name: str, outputs: list[_Output], example: Inputs, traced: Trace | None
 ) -> str | None:
     """Why the network can't be cut at this layer; None where it can."""
-    count = row_count(example)
+    count = sample_count(example)
     if len(outputs) != 1:
         return f"called {len(outputs)} times" if outputs else "never reached"
     output = outputs[0]
@@ -119,7 +119,7 @@ def _why_not(
         return f"gives shape {output} for {count} samples, not one row per sample"
     node = None if traced is None else single_calls(network, traced).get(name)
     if traced is not None and node is not None:
-        found = split(traced.graph, node, network)
+        found = split_graph(traced.graph, node, network)
         if found.problem is not None:
             return found.problem
         if found.crossing:

@@ -1,52 +1,48 @@
-"""Cut a graph in two at one node: what comes up to it, and what comes of it.
+"""A graph cut in two at one node: the part that computes its value, and the part that uses it.
 
 The part behind may use the node's value, parameters and buffers, and nothing else that was computed
-from the inputs; else a value crosses the cut. Sizes are the exception. The number of rows is read
-from the features anew, for the label predictor sees fewer rows than the feature extractor. Other
-sizes and kinds (height, dtype, ...) do not depend on the rows, but features alone do not tell them:
-they need the whole network, hence a tap.
+from the inputs; else a value crosses the cut. Sizes are the exception. The number of samples is
+read from the features anew, as the label predictor sees fewer samples than the feature extractor.
+Other sizes and kinds (height, dtype, ...) do not depend on the samples, but can't be read from the
+features: they need the whole network, hence a tap.
 """
 
 from __future__ import annotations
 
 import builtins
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import fx, nn
 
+#: Operations on numbers, exact when computed twice.
 _ARITHMETIC = frozenset(
     (operator.add, operator.sub, operator.mul, operator.floordiv, operator.truediv, operator.mod)
 )
-_KEEP_ROWS = frozenset(
+#: Functions whose result has the samples of their first argument in its first dimension.
+_KEEP_SAMPLES = frozenset(
     (
         *("relu", "relu_", "leaky_relu", "gelu", "silu", "tanh", "sigmoid", "softmax"),
-        *("dropout", "dropout2d", "add", "sub", "mul", "truediv", "contiguous", "conv1d"),
-        *(
-            "conv2d",
-            "linear",
-            "batch_norm",
-            "layer_norm",
-            "max_pool1d",
-            "max_pool2d",
-            "avg_pool2d",
-            "adaptive_avg_pool2d",
-        ),
-        *("interpolate"),
+        *("dropout", "dropout2d", "add", "sub", "mul", "truediv", "contiguous", "conv1d", "conv2d"),
+        *("linear", "batch_norm", "layer_norm", "max_pool1d", "max_pool2d", "avg_pool2d"),
+        *("adaptive_avg_pool2d", "interpolate"),
     )
 )
-_CHANGE_ROWS = (nn.Flatten, nn.Unflatten, nn.RNNBase, nn.Transformer, nn.MultiheadAttention)
+_JOIN = ("cat", "concat", "concatenate")
+#: Modules that may put something else there.
+_CHANGE_SAMPLES = (nn.Flatten, nn.Unflatten, nn.RNNBase, nn.Transformer, nn.MultiheadAttention)
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """What a cut at `at` would do.
+class GraphSplit:
+    """The parts of a graph that is cut at the node `at`, and what stands in the way.
 
     behind    nodes that depend on the layer's output, the network's output among them
     carried   nodes that do not, but are computed behind the cut as well: parameters, sizes
-    rows      nodes whose value is the number of rows, where behind the cut needs it
-    sizes     other sizes and kinds of earlier values that behind the cut needs
+    counts    nodes whose value is the number of samples, where the part behind needs it
+    sizes     other sizes and kinds of earlier values that the part behind needs
     crossing  values that cross the cut
     problem   what else makes the cut impossible, in words that follow "layer 'x' "
     """
@@ -54,14 +50,14 @@ class Split:
     at: fx.Node
     behind: frozenset[fx.Node]
     carried: frozenset[fx.Node]
-    rows: frozenset[fx.Node]
+    counts: frozenset[fx.Node]
     sizes: tuple[fx.Node, ...]
     crossing: tuple[fx.Node, ...]
     problem: str | None
 
 
-def split(graph: fx.Graph, at: fx.Node, root: nn.Module) -> Split:
-    """Look at the cut of `graph` (of the network `root`) right behind the node `at`."""
+def split_graph(graph: fx.Graph, at: fx.Node, root: nn.Module) -> GraphSplit:
+    """The cut of `graph` (of the network `root`) right behind the node `at`."""
     behind: set[fx.Node] = set()
     of_inputs: set[fx.Node] = set()
     output = None
@@ -80,7 +76,7 @@ def split(graph: fx.Graph, at: fx.Node, root: nn.Module) -> Split:
         problem = "gives the network's output: no label predictor is left behind it"
 
     carried: set[fx.Node] = set()
-    rows: set[fx.Node] = set()
+    counts: set[fx.Node] = set()
     sizes: dict[fx.Node, None] = {}
     crossing: dict[fx.Node, None] = {}
 
@@ -88,8 +84,8 @@ def split(graph: fx.Graph, at: fx.Node, root: nn.Module) -> Split:
         if node in carried or node is at or node in behind:
             return
         if node in of_inputs:
-            if _is_row_count(node, root):
-                rows.add(node)
+            if _is_sample_count(node, root):
+                counts.add(node)
                 return
             if _is_other_size(node):
                 sizes[node] = None
@@ -109,19 +105,19 @@ def split(graph: fx.Graph, at: fx.Node, root: nn.Module) -> Split:
         shared = any(user not in behind and user not in carried for user in node.users)
         if shared and node.op != "get_attr" and node.target not in _ARITHMETIC:
             crossing[node] = None
-    return Split(
+    return GraphSplit(
         at=at,
         behind=frozenset(behind),
         carried=frozenset(carried),
-        rows=frozenset(rows),
+        counts=frozenset(counts),
         sizes=tuple(sizes),
         crossing=tuple(crossing),
         problem=problem,
     )
 
 
-def feature_graph(graph: fx.Graph, cut: Split) -> fx.Graph:
-    """The part in front, as a graph from the inputs to the value of `cut.at`."""
+def feature_graph(graph: fx.Graph, cut: GraphSplit) -> fx.Graph:
+    """The feature extractor: a graph from the inputs to the value of `cut.at`."""
     part = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
     for node in graph.nodes:
@@ -135,20 +131,20 @@ def feature_graph(graph: fx.Graph, cut: Split) -> fx.Graph:
     return part
 
 
-def predictor_graph(graph: fx.Graph, cut: Split) -> fx.Graph:
-    """The part behind, as a graph from the features to the network's output."""
+def predictor_graph(graph: fx.Graph, cut: GraphSplit) -> fx.Graph:
+    """The label predictor: a graph from the features to the network's output."""
     part = fx.Graph()
     features = part.placeholder("features")
     copies: dict[fx.Node, fx.Node] = {cut.at: features}
     for node in graph.nodes:
-        if node in cut.rows:
+        if node in cut.counts:
             copies[node] = part.call_method("size", (features, 0))
         elif node in cut.carried or node in cut.behind:
             copies[node] = part.node_copy(node, copies.__getitem__)
     return part
 
 
-def describe(node: fx.Node) -> str:
+def describe_node(node: fx.Node) -> str:
     """A node's name as a user would look for it."""
     if node.op == "placeholder":
         return f"the input '{node.target}'"
@@ -183,11 +179,11 @@ def _is_attribute(node: fx.Node, names: tuple[str, ...]) -> bool:
     return getting and node.args[1] in names
 
 
-def _is_row_count(node: fx.Node, root: nn.Module) -> bool:
+def _is_sample_count(node: fx.Node, root: nn.Module) -> bool:
     found = _shape_and_index(node)
     if found is None or type(found[1]) is not int or found[1] != 0:
         return False
-    return _rows_kept(found[0], root)
+    return _samples_kept(found[0], root)
 
 
 def _is_other_size(node: fx.Node) -> bool:
@@ -203,9 +199,9 @@ def _is_other_size(node: fx.Node) -> bool:
 
 
 def _is_of_sizes(node: fx.Node, of_inputs: set[fx.Node], root: nn.Module) -> bool:
-    """What follows from sizes alone: arithmetic on them, a tensor made to a size or a dtype."""
+    """Whether sizes alone determine a value: arithmetic on them, a tensor of a size or dtype."""
     return node.op in ("call_function", "call_method") and all(
-        _is_row_count(source, root)
+        _is_sample_count(source, root)
         or _is_other_size(source)
         or _is_of_sizes(source, of_inputs, root)
         for source in node.all_input_nodes
@@ -213,17 +209,28 @@ def _is_of_sizes(node: fx.Node, of_inputs: set[fx.Node], root: nn.Module) -> boo
     )
 
 
-def _rows_kept(node: Any, root: nn.Module) -> bool:
-    """Whether a value's first dimension surely is the batch's."""
+def _samples_kept(node: Any, root: nn.Module) -> bool:
+    """Whether a value's first dimension is surely that of the samples."""
     while isinstance(node, fx.Node):
         if node.op == "placeholder":
             return True
         if node.op == "call_module":
-            if isinstance(root.get_submodule(str(node.target)), _CHANGE_ROWS):
+            if isinstance(root.get_submodule(str(node.target)), _CHANGE_SAMPLES):
                 return False
         elif node.op in ("call_function", "call_method"):
             name = node.target if node.op == "call_method" else getattr(node.target, "__name__", "")
-            if name not in _KEEP_ROWS:
+            if name in _JOIN and (joined := _joined_beside(node)):
+                node = joined[0]
+                continue
+            if name not in _KEEP_SAMPLES:
                 return False
         node = next(iter(node.args), None)
     return False
+
+
+def _joined_beside(node: fx.Node) -> Sequence[Any]:
+    """The values that torch.cat joins, where it surely is not along the samples; else none."""
+    values = node.args[0] if node.args else None
+    dim = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+    beside = isinstance(dim, int) and dim > 0  # -1 is the samples where a value has no other
+    return values if beside and isinstance(values, list | tuple) else ()

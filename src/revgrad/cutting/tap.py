@@ -1,20 +1,22 @@
-"""The way for networks without a graph: run the network itself, with a tap on the layer.
+"""The cut of networks without a graph: run the network itself, with a tap (a hook) on the layer.
 
-The tap keeps the layer's output of all rows as the features and hands a copy of the chosen rows
-on, so what comes behind the layer (dropout, BatchNorm) sees these rows only, as behind a cut.
+The tap keeps the layer's output for all samples as the features and hands on a copy of the chosen
+ones, so dropout and BatchNorm behind the layer see these samples only, as in a label predictor.
 """
 
 from __future__ import annotations
 
 import re
 import threading
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from revgrad.batches import Inputs, call_on, row_count
+from revgrad.batch import Inputs, call_on, sample_count
+from revgrad.cutting.crossing import CrossingWatch, crossing_names
 from revgrad.errors import CutError
 
 _ADVICE = "revgrad.layers(network, example) lists the layers that work"
@@ -40,10 +42,13 @@ class _Stop(BaseException):
 
 
 class _Tap:
-    def __init__(self, layer: str, rows: slice | Tensor | None, count: int) -> None:
+    def __init__(
+        self, layer: str, chosen: slice | Tensor | None, count: int, watch: CrossingWatch | None
+    ) -> None:
         self.layer = layer
-        self.rows = rows
+        self.chosen = chosen
         self.count = count
+        self.watch = watch
         self.features: Tensor | None = None
         self.handed: Tensor | None = None
 
@@ -53,16 +58,21 @@ class _Tap:
         if self.features is not None:
             raise CutError(f"layer '{self.layer}' is called more than once: can't cut there")
         self.features = check_features(self.layer, output, self.count)
-        if self.rows is None:
+        if self.chosen is None:
             raise _Stop(self)
-        self.handed = choose_rows(self.features, self.rows)
+        self.handed = choose_samples(self.features, self.chosen)
         if not len(self.handed):
             raise _Stop(self)
+        if self.watch is not None:
+            self.watch.hand_on(self.handed)
         return self.handed
 
 
 def check_features(layer: str, output: Any, count: int) -> Tensor:
-    """The layer's output if it is one tensor with one row per sample, else a CutError."""
+    """The layer's output if it is one tensor whose first dimension is that of the samples.
+
+    Raises CutError otherwise.
+    """
     if not isinstance(output, Tensor):
         kind = type(output).__name__
         raise CutError(f"layer '{layer}' returns a {kind}, not one tensor: can't cut there")
@@ -74,32 +84,46 @@ def check_features(layer: str, output: Any, count: int) -> Tensor:
     return output
 
 
-def choose_rows(features: Tensor, rows: slice | Tensor) -> Tensor:
-    """A copy of these rows, which operations in place behind the cut may overwrite."""
-    if isinstance(rows, slice):
-        return features[rows].clone()
-    return features[rows]  # indexing by a mask copies
+def choose_samples(features: Tensor, chosen: slice | Tensor) -> Tensor:
+    """A copy of the chosen samples' features, which operations in place may overwrite."""
+    if isinstance(chosen, slice):
+        return features[chosen].clone()
+    return features[chosen]  # indexing by a mask copies
 
 
 def run_tapped(
-    network: nn.Module, layer: str, inputs: Inputs, rows: slice | Tensor | None
+    network: nn.Module,
+    layer: str,
+    inputs: Inputs,
+    chosen: slice | Tensor | None,
+    *,
+    watched: bool = True,
 ) -> tuple[Tensor, Any | None]:
-    """(features of all rows, the network's output on the chosen rows; None where no row is)."""
-    tap = _Tap(layer, rows, row_count(inputs))
+    """(features of all samples, the network's output on the chosen ones; None where none is).
+
+    `watched` looks at every operation and raises a CutError where a value computed in front of the
+    layer is used behind it: slow, and needed once, as every run does the same. Without it, only
+    what does not fit the number of chosen samples is seen.
+    """
+    watch = CrossingWatch(network, inputs) if watched and chosen is not None else None
+    tap = _Tap(layer, chosen, sample_count(inputs), watch)
     handle = network.get_submodule(layer).register_forward_hook(tap)
     _active.taps.append(tap)
     try:
-        output = call_on(network, inputs)
+        with nullcontext() if watch is None else watch:
+            output = call_on(network, inputs)
     except _Stop as stop:
         if stop.tap is not tap:
             raise
         assert tap.features is not None
         return tap.features, None
     except (RuntimeError, ValueError, IndexError) as error:
+        if watch is not None:
+            _refuse_crossing(layer, watch)
         if tap.handed is not None and _is_crossing(error, tap.count, len(tap.handed)):
             raise CutError(
                 f"behind layer '{layer}' the network failed on {len(tap.handed)} of "
-                f"{tap.count} rows, most likely as other tensors cross the cut "
+                f"{tap.count} samples, most likely as other tensors cross the cut "
                 f"({str(error).strip().splitlines()[0]}); {_ADVICE}"
             ) from error
         raise
@@ -112,8 +136,19 @@ def run_tapped(
         raise CutError(
             f"layer '{layer}' gives the network's output: no label predictor is left behind it"
         )
-    _check_rows(output, tap)
+    if watch is not None:
+        watch.finish(output)
+        _refuse_crossing(layer, watch)
+    _check_count(output, tap)
     return tap.features, output
+
+
+def _refuse_crossing(layer: str, watch: CrossingWatch) -> None:
+    if watch.values:
+        raise CutError(
+            f"can't cut at layer '{layer}': {crossing_names(watch.values)} used behind it as well; "
+            f"{_ADVICE}"
+        )
 
 
 def _is_crossing(error: Exception, count: int, chosen: int) -> bool:
@@ -121,7 +156,7 @@ def _is_crossing(error: Exception, count: int, chosen: int) -> bool:
     return chosen != count and not ours and _SHAPES.search(str(error)) is not None
 
 
-def _check_rows(output: Any, tap: _Tap) -> None:
+def _check_count(output: Any, tap: _Tap) -> None:
     assert tap.handed is not None
     chosen = len(tap.handed)
     if chosen == tap.count:
@@ -131,6 +166,6 @@ def _check_rows(output: Any, tap: _Tap) -> None:
             continue
         if value.shape[0] == tap.count or isinstance(output, Tensor):
             raise CutError(
-                f"behind layer '{tap.layer}' the network gives {value.shape[0]} rows for {chosen} "
-                f"chosen ones: other tensors cross the cut; {_ADVICE}"
+                f"behind layer '{tap.layer}' the network gives {value.shape[0]} samples for "
+                f"{chosen} chosen ones: other values cross the cut; {_ADVICE}"
             )

@@ -1,6 +1,6 @@
-"""A torch.fx graph of a network, or the reason why no graph says what the network does.
+"""A torch.fx graph of a network, or the reason why no graph is faithful to it.
 
-Tracing runs the network's `forward` once with stand-ins for the inputs, so whatever `forward` asks
+Tracing runs the network's `forward` with proxies in place of the inputs, so whatever `forward` asks
 of Python at that moment is frozen into the graph. The tracer below refuses where that matters: the
 training mode, random numbers, tensors made on the way, attributes and buffers that `forward`
 changes, gradients switched off for a part of it, hooks, questions about an input's type. Plain
@@ -27,14 +27,14 @@ from torch import Tensor, fx, nn
 
 
 class Untraceable(Exception):
-    """Why a network has no faithful graph, in one line."""
+    """A network has no faithful graph; the message is the reason, in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     """A network's graph.
 
-    arguments  names of the arguments `forward` can't do without: the graph's inputs. The others
+    arguments  names of the required arguments of `forward`: the graph's inputs. Optional ones
                keep their defaults
     calls      for every module that was called, by its first name, the node of each call's result
                (None: a result that is not one value)
@@ -90,7 +90,7 @@ def _trace_once(
     try:
         subject = double(network)
     except Exception as error:
-        raise Untraceable(f"it can't be copied for tracing ({_line(error)})") from error
+        raise Untraceable(f"it can't be copied for tracing ({_first_line(error)})") from error
     for module in subject.modules():
         module.training = training
     tracer = _Tracer(subject, layer, arguments)
@@ -109,10 +109,10 @@ def _trace_once(
             raise
         except fx.proxy.TraceError as error:
             raise Untraceable(
-                f"its forward has control flow that depends on the data ({_line(error)})"
+                f"its forward has control flow that depends on the data ({_first_line(error)})"
             ) from error
         except Exception as error:
-            raise Untraceable(f"torch.fx can't trace it ({_line(error)})") from error
+            raise Untraceable(f"torch.fx can't trace it ({_first_line(error)})") from error
         finally:
             moved = random.getstate() != drawn
             random.setstate(drawn)
@@ -132,7 +132,7 @@ def _trace_once(
 
 
 class _Value(fx.Proxy):
-    """The stand-in for a tensor. It is none, so code that asks what it is would go astray."""
+    """A proxy of a tensor. It is no Tensor, so code that asks for its type would be misled."""
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # what isinstance looks at
@@ -230,7 +230,7 @@ def _steps(graph: fx.Graph) -> list[tuple[Any, ...]]:
     return [(node.op, node.target, repr(node.args), repr(node.kwargs)) for node in graph.nodes]
 
 
-def _line(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[0][:120]}"
 

@@ -1,30 +1,50 @@
-"""What is known of a model without target labels, as one type."""
+"""Evidence: what is known of a model without target labels, as one type, and how to gather it.
+
+evidence = gather_evidence(adapter, held_out, target)
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from revgrad.diagnostics.inputs import features_of, labelled_logits, logits_of, pair_of
+import numpy as np
+import torch
+from torch import Tensor
+
+from revgrad.adapter import DomainAdapter, evaluating
+from revgrad.diagnostics.inputs import Array, checked_logits, flat_pair, logits_of_both
+from revgrad.domains.domain import Domain
 from revgrad.errors import InputError
-from revgrad.shallow.inputs import Array
+from revgrad.evaluation import chunks, device_of
+from revgrad.networks.batch_norm import batch_norms
+from revgrad.objectives.jitter import Jitter
+
+#: Fields of `Evidence` that hold the labelled source.
+LABELLED_SOURCE = ("source_logits", "source_labels")
+#: How an image is changed to see whether its class stays: as training by consistency does.
+CHANGE = Jitter()
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Outputs of a model on target rows and on held-out source rows; checked, float64.
+    """Outputs of a model on target samples and on held-out source samples; checked, float64.
 
     target_logits            (n, classes)
-    source_logits, _labels   (m, classes), (m,): source rows that were not trained on
-    target_, source_features (n, d), (m, d): of the same rows, where the domain classifier is
+    source_logits, _labels   (m, classes), (m,): source samples that were not trained on
+    target_, source_features (n, d), (m, d): of the same samples, where the domain classifier is
                              attached
     …_domain_logits          (n,), (m,) or (·, 2): of the run's own domain classifier
-    target_changed_logits    (n, classes): of the target rows, each changed a little, in a way that
-                             leaves its class alone (`Jitter`)
-    …_inputs                 the rows themselves: (·, height, width, 3) uint8 pictures, small ones
+    target_changed_logits    (n, classes): of the target samples, each changed a little, in a way
+                             that leaves its class alone (`Jitter`)
+    …_inputs                 the samples themselves: (·, height, width, 3) uint8 images, small ones
                              do, or (·, d) numbers
-    source_only_logits       (n, classes): of the source-only network, on the target rows
-    checkpoint_logits        of the checkpoints before this model, oldest first, on the target rows
-    seed_logits              of the same training with other seeds, on the target rows
+    source_only_logits       (n, classes): of the source-only network, on the target samples
+    checkpoint_logits        of the checkpoints before this model, oldest first, on the target
+                             samples
+    seed_logits              of the same training with other seeds, on the target samples
 
     Everything but the target's logits may be missing; a score says what it needs.
     """
@@ -47,10 +67,10 @@ class Evidence:
         def keep(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
 
-        target = logits_of(self.target_logits, "target logits")
+        target = checked_logits(self.target_logits, "target logits")
         keep("target_logits", target)
         for one, other in (
-            ("source_logits", "source_labels"),
+            LABELLED_SOURCE,
             ("target_features", "source_features"),
             ("target_domain_logits", "source_domain_logits"),
             ("target_inputs", "source_inputs"),
@@ -58,36 +78,27 @@ class Evidence:
             if (getattr(self, one) is None) != (getattr(self, other) is None):
                 raise InputError(f"{one} and {other} come together or not at all")
         if self.source_logits is not None and self.source_labels is not None:
-            logits, labels = labelled_logits(self.source_logits, self.source_labels)
-            if logits.shape[1] != target.shape[1]:
-                raise InputError(
-                    f"source and target logits must be of the same classes; {logits.shape[1]} and "
-                    f"{target.shape[1]} came"
-                )
+            logits, labels, _ = logits_of_both(self.source_logits, self.source_labels, target)
             keep("source_logits", logits)
             keep("source_labels", labels)
         if self.source_features is not None and self.target_features is not None:
-            source, features = pair_of(self.source_features, self.target_features)
+            source, features = flat_pair(self.source_features, self.target_features)
             keep("source_features", source)
             keep("target_features", features)
-            self._same_rows("target_features", len(target))
-            if self.source_logits is not None:
-                self._same_rows("source_features", len(self.source_logits))
-        for name, like in (("target_inputs", target), ("source_inputs", self.source_logits)):
-            rows = getattr(self, name)
-            if rows is not None and like is not None and len(rows) != len(like):
-                raise InputError(
-                    f"{name} must be of the same {len(like)} rows as the logits; {len(rows)} came"
-                )
-        for name, like in (
-            ("source_only_logits", target),
-            ("target_changed_logits", target),
-        ):
+        for kind in ("features", "inputs"):
+            for domain, like in (("target", target), ("source", self.source_logits)):
+                values = getattr(self, f"{domain}_{kind}")
+                if values is not None and like is not None and len(values) != len(like):
+                    raise InputError(
+                        f"{domain}_{kind} must be of the same {len(like)} samples as the logits; "
+                        f"{len(values)} came"
+                    )
+        for name in ("source_only_logits", "target_changed_logits"):
             if getattr(self, name) is not None:
-                keep(name, logits_of(getattr(self, name), name.replace("_", " "), like))
+                keep(name, checked_logits(getattr(self, name), name.replace("_", " "), target))
         for name in ("checkpoint_logits", "seed_logits"):
             shown = name.replace("_", " ")
-            keep(name, tuple(logits_of(more, shown, target) for more in getattr(self, name)))
+            keep(name, tuple(checked_logits(more, shown, target) for more in getattr(self, name)))
 
     def has(self, *fields: str) -> bool:
         """Whether all of these fields are there."""
@@ -98,7 +109,102 @@ class Evidence:
         found = {name: getattr(self, name) for name in fields}
         return tuple(name for name, value in found.items() if value is None or len(value) == 0)
 
-    def _same_rows(self, name: str, rows: int) -> None:
-        count = len(features_of(getattr(self, name), name))
-        if count != rows:
-            raise InputError(f"{name} must be of the same {rows} rows as the logits; {count} came")
+
+class NotFiniteError(InputError):
+    """Outputs that are no numbers are no evidence."""
+
+
+def gather_evidence(
+    adapter: DomainAdapter,
+    held_out: Domain | None,
+    target: Domain,
+    *,
+    domain_logits: bool = True,
+) -> Evidence:
+    """Logits, features at the attached layer and domain logits of every sample, and logits of each
+    target image changed a little; labels of the target are never read. Without held-out source
+    samples, the target's logits alone.
+
+    domain_logits   whether the domain classifier was trained, so that what it says means something
+
+    The adapter is in evaluation mode, and afterwards in the mode it was in. Where BatchNorm
+    normalised each domain by itself in training, held-out source samples are normalised by
+    themselves here too: the statistics that are kept for inference are not theirs.
+    """
+    with evaluating(adapter):
+        of_target = _pass(adapter, target.without_labels(), domain_logits)
+        changed = _changed(adapter, target.without_labels()) if target.is_images else None
+        if held_out is None or held_out.labels is None:
+            return Evidence(target_logits=of_target.logits, target_changed_logits=changed)
+        with _own_statistics(adapter):
+            of_source = _pass(adapter, held_out.without_labels(), domain_logits)
+    return Evidence(
+        target_logits=of_target.logits,
+        source_logits=of_source.logits,
+        source_labels=np.asarray(held_out.labels),
+        target_features=of_target.features,
+        source_features=of_source.features,
+        target_domain_logits=of_target.domain,
+        source_domain_logits=of_source.domain,
+        target_changed_logits=changed,
+    )
+
+
+class _Outputs(NamedTuple):
+    """Of a domain's samples: (n, classes), (n, features), (n,) or (n, domains)."""
+
+    logits: np.ndarray
+    features: np.ndarray
+    domain: np.ndarray | None
+
+
+@torch.no_grad()
+def _pass(adapter: DomainAdapter, domain: Domain, domain_logits: bool) -> _Outputs:
+    """One pass: features once, and both classifiers on them."""
+    labels, features, domains = [], [], []
+    for inputs in chunks(domain, device_of(adapter)):
+        extracted, logits = adapter.cut.forward(adapter.preprocessing(inputs), slice(0, None))
+        if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] < 2:
+            raise InputError("evidence is for networks that give a logit for each of their classes")
+        labels.append(_numpy(logits))
+        features.append(_numpy(extracted.flatten(1)))
+        if domain_logits:
+            domains.append(_numpy(adapter.domain_classifier(extracted)))
+    if not all(np.isfinite(part).all() for part in (*labels, *features)):
+        raise NotFiniteError(f"the network's outputs on {domain.name} hold NaN or infinity")
+    return _Outputs(
+        np.concatenate(labels),
+        np.concatenate(features),
+        np.concatenate(domains) if domains else None,
+    )
+
+
+@torch.no_grad()
+def _changed(adapter: DomainAdapter, domain: Domain) -> np.ndarray:
+    """Logits of the images, each changed a little: the same changes every time."""
+    home, parts = torch.device("cpu"), []
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for inputs in chunks(domain, home):
+            assert isinstance(inputs, Tensor)  # `is_images` says so
+            parts.append(_numpy(adapter.predict(CHANGE(inputs).to(device_of(adapter)))))
+    return np.concatenate(parts)
+
+
+@contextmanager
+def _own_statistics(adapter: DomainAdapter) -> Iterator[None]:
+    """Where BatchNorm saw each domain by itself, it normalises by the samples at hand inside,
+    and keeps nothing of them."""
+    norms = batch_norms(adapter.network)
+    if adapter.batch_norm == "joint" or not norms:
+        yield
+        return
+    with adapter.statistics.frozen():
+        for norm in norms:
+            norm.train()
+        yield
+
+
+def _numpy(values: Tensor) -> np.ndarray:
+    found: np.ndarray = values.float().cpu().numpy()
+    return found

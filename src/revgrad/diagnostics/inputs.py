@@ -1,17 +1,55 @@
-"""Logits, features and labels as the diagnostics take them: checked once, float64 from there on."""
+"""Arrays of features, logits and labels: checked once, float64 from there on; and their softmax,
+entropy and shares."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from revgrad.errors import InputError
-from revgrad.shallow.inputs import Array, checked_features, checked_labels
+
+Array = NDArray[Any]
+
+_Field = TypeVar("_Field")
+_FEATURE_SHAPES = {2: "(samples, features)", 3: "(images, positions, features)"}
 
 
-def features_of(features: ArrayLike, name: str) -> Array:
+def checked_features(features: ArrayLike, name: str, *, axes: int = 2) -> Array:
+    """`features` as a finite floating-point array of `axes` axes; float32 stays float32."""
+    found = np.asarray(features)
+    if found.dtype.kind not in "fiub":
+        raise InputError(f"{name} must be numbers, not {found.dtype}")
+    if found.ndim != axes or 0 in found.shape:
+        raise InputError(f"{name} must have the shape {_FEATURE_SHAPES[axes]}, not {found.shape}")
+    if found.dtype not in (np.float32, np.float64):
+        found = found.astype(np.float64)
+    _refuse_non_finite(found, name)
+    return found
+
+
+def checked_labels(labels: ArrayLike | None, count: int, name: str = "source labels") -> Array:
+    """`labels` as int64 (count,), of two classes at least."""
+    if labels is None:
+        raise InputError(
+            f"{name} are missing: one integer for each of the {count} samples would do"
+        )
+    found = np.asarray(labels)
+    if found.shape != (count,):
+        raise InputError(f"{name} must have the shape ({count},), one a sample, not {found.shape}")
+    if found.dtype.kind not in "iub" and not (
+        found.dtype.kind == "f" and np.isfinite(found).all() and (found == np.round(found)).all()
+    ):
+        raise InputError(f"{name} must be integers, every sample labelled; {found.dtype} came")
+    found = found.astype(np.int64)
+    if len(np.unique(found)) < 2:
+        raise InputError(f"{name} hold one class only ({found[0]}); two at least are needed")
+    return found
+
+
+def flat_features(features: ArrayLike, name: str) -> Array:
     """(n, d) finite features in float64; more axes, as of a feature map, are flattened."""
     found = np.asarray(features)
     if found.ndim > 2 and 0 not in found.shape:
@@ -20,67 +58,90 @@ def features_of(features: ArrayLike, name: str) -> Array:
     return checked
 
 
-def pair_of(source: ArrayLike, target: ArrayLike) -> tuple[Array, Array]:
-    """The features of both domains, equally wide."""
-    one, other = features_of(source, "source features"), features_of(target, "target features")
-    if one.shape[1] != other.shape[1]:
+def flat_pair(source: ArrayLike, target: ArrayLike) -> tuple[Array, Array]:
+    """The features of both domains, each by `flat_features`, of the same width."""
+    return equally_wide(
+        flat_features(source, "source features"), flat_features(target, "target features")
+    )
+
+
+def equally_wide(source: Array, target: Array) -> tuple[Array, Array]:
+    """The features of both domains, where they are of the same width."""
+    if source.shape[-1] != target.shape[-1]:
         raise InputError(
-            f"source and target must have the same features; {one.shape[1]} and {other.shape[1]} "
-            "came"
+            f"source and target must have the same features; {source.shape[-1]} and "
+            f"{target.shape[-1]} came"
         )
-    return one, other
+    return source, target
 
 
-def logits_of(logits: ArrayLike, name: str, like: Array | None = None) -> Array:
+def checked_logits(logits: ArrayLike, name: str, like: Array | None = None) -> Array:
     """(n, classes) finite logits in float64, of two classes at least; `like`: of the same shape."""
     found = np.asarray(logits)
     if found.dtype.kind not in "fiu" or found.ndim != 2 or found.shape[0] < 1 or found.shape[1] < 2:
         raise InputError(
-            f"{name} must be numbers of shape (rows, classes), two classes at least; "
+            f"{name} must be numbers of shape (samples, classes), two classes at least; "
             f"{found.dtype} of shape {found.shape} came"
         )
     if like is not None and found.shape != like.shape:
         raise InputError(
-            f"{name} must be of the same rows and classes as the others, {like.shape}; "
+            f"{name} must be of the same samples and classes as the others, {like.shape}; "
             f"{found.shape} came"
         )
-    bad = np.flatnonzero(~np.isfinite(found).all(axis=1))
-    if len(bad):
-        raise InputError(f"{name} hold NaN or infinity, first in row {bad[0]}")
+    _refuse_non_finite(found, name)
     checked: Array = found.astype(np.float64, copy=False)
     return checked
 
 
 def labelled_logits(logits: ArrayLike, labels: ArrayLike) -> tuple[Array, Array]:
     """The held-out source's logits and labels; every label is one of the outputs."""
-    found = logits_of(logits, "source logits")
-    answers = checked_labels(labels, len(found))
-    if answers.min() < 0 or answers.max() >= found.shape[1]:
-        wrong = answers.min() if answers.min() < 0 else answers.max()
+    found = checked_logits(logits, "source logits")
+    return found, labels_of_outputs(labels, len(found), found.shape[1])
+
+
+def labels_of_outputs(labels: ArrayLike, count: int, outputs: int) -> Array:
+    """The held-out source's labels, each the number of one of the network's outputs."""
+    found = checked_labels(labels, count)
+    if found.min() < 0 or found.max() >= outputs:
+        wrong = found.min() if found.min() < 0 else found.max()
         raise InputError(
-            f"source labels must lie in 0 … {found.shape[1] - 1}, as there are {found.shape[1]} "
-            f"outputs; {wrong} came"
+            f"source labels must lie in 0 … {outputs - 1}, as there are {outputs} outputs; "
+            f"{wrong} came"
         )
-    return found, answers
+    return found
+
+
+def logits_of_both(
+    source_logits: ArrayLike, source_labels: ArrayLike, target_logits: ArrayLike
+) -> tuple[Array, Array, Array]:
+    """The held-out source's logits and labels, and the target's logits, of the same classes."""
+    source, labels = labelled_logits(source_logits, source_labels)
+    target = checked_logits(target_logits, "target logits")
+    if source.shape[1] != target.shape[1]:
+        raise InputError(
+            f"source and target logits must be of the same classes; {source.shape[1]} and "
+            f"{target.shape[1]} came"
+        )
+    return source, labels, target
 
 
 def alike_logits(all_logits: Sequence[ArrayLike], name: str, fewest: int = 2) -> list[Array]:
-    """Several models' logits of the same rows."""
+    """Several models' logits of the same samples."""
     if len(all_logits) < fewest:
         raise InputError(f"{name}: {fewest} at least are needed, {len(all_logits)} came")
-    first = logits_of(all_logits[0], name)
-    return [first, *(logits_of(more, name, first) for more in all_logits[1:])]
+    first = checked_logits(all_logits[0], name)
+    return [first, *(checked_logits(more, name, first) for more in all_logits[1:])]
 
 
 def log_probabilities(logits: Array) -> Array:
-    """log softmax of every row."""
+    """log softmax of every sample."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     found: Array = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
     return found
 
 
 def probabilities(logits: Array) -> Array:
-    """softmax of every row."""
+    """softmax of every sample."""
     found: Array = np.exp(log_probabilities(logits))
     return found
 
@@ -94,6 +155,18 @@ def entropies(shares: Array, logarithms: Array | None = None) -> Array:
 
 
 def shares_of(classes: Array, count: int) -> Array:
-    """Share of each of `count` classes among the rows."""
+    """Share of each of `count` classes among the samples."""
     found: Array = np.bincount(classes, minlength=count) / len(classes)
     return found
+
+
+def given(value: _Field | None) -> _Field:
+    """A field of evidence that was asked for before, by `needs`."""
+    assert value is not None
+    return value
+
+
+def _refuse_non_finite(values: Array, name: str) -> None:
+    bad = np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1))
+    if len(bad):
+        raise InputError(f"{name} hold NaN or infinity, first in sample {bad[0]}")

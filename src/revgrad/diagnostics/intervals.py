@@ -1,4 +1,4 @@
-"""Intervals of shares of rows, in closed form."""
+"""Intervals of shares of samples, in closed form."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ class Interval(NamedTuple):
     high: float
 
 
-def share_interval(hits: float, rows: int, level: float = LEVEL) -> Interval:
-    """Wilson's score interval of a share `hits` of `rows` (Wilson 1927).
+def share_interval(hits: float, count: int, level: float = LEVEL) -> Interval:
+    """Wilson's score interval of a share, `hits` of `count` (Wilson 1927).
 
-    The shares p with |hits/rows − p| ≤ z √(p(1−p)/rows); never empty, also at 0 and at all rows.
+    The shares p with |hits/count − p| ≤ z √(p(1−p)/count); never empty, also at 0 and at `count`.
     """
-    if rows < 1 or not 0 <= hits <= rows:
-        raise InputError(f"a share needs one row or more and 0 to all of them; {hits} of {rows}")
+    if count < 1 or not 0 <= hits <= count:
+        raise InputError(
+            f"a share needs one sample or more and 0 to all of them; {hits} of {count} came"
+        )
     z = quantile(level)
-    share, weight = hits / rows, z * z / rows
+    share, weight = hits / count, z * z / count
     middle = (share + weight / 2) / (1 + weight)
     half = math.sqrt(share * (1 - share) * weight + weight * weight / 4) / (1 + weight)
     # rounding must not put a share of 0 or 1 outside
@@ -33,15 +35,16 @@ def share_interval(hits: float, rows: int, level: float = LEVEL) -> Interval:
 
 
 def mean_share_interval(
-    hits: tuple[float, float], rows: tuple[int, int], level: float = LEVEL
+    hits: tuple[float, float], counts: tuple[int, int], level: float = LEVEL
 ) -> Interval:
     """Interval of the mean of two independent shares, from Wilson's of each.
 
     The distances of the two from their limits add in squares (Zou and Donner 2008), as variances
     do; it keeps its level where a share is near 0 or 1, where the usual normal one is empty.
     """
-    shares = [hit / row for hit, row in zip(hits, rows, strict=True)]
-    each = [share_interval(hit, row, level) for hit, row in zip(hits, rows, strict=True)]
+    pairs = list(zip(hits, counts, strict=True))
+    shares = [hit / count for hit, count in pairs]
+    each = [share_interval(hit, count, level) for hit, count in pairs]
     below = math.hypot(*(share - one.low for share, one in zip(shares, each, strict=True))) / 2
     above = math.hypot(*(one.high - share for share, one in zip(shares, each, strict=True))) / 2
     mean = sum(shares) / 2

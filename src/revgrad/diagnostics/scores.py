@@ -1,4 +1,4 @@
-"""Label-free scores of a model by name: the higher, the better. None reads a target label.
+"""Scores of a model by name, label-free: the higher, the better. None reads a target label.
 
 score("mutual-information", evidence)
 available_scores(evidence)     # every score that the evidence suffices for
@@ -8,43 +8,52 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
-from revgrad.diagnostics.agreement import agreement, seed_agreement, stability
-from revgrad.diagnostics.class_balance import class_balance
-from revgrad.diagnostics.correctness import accuracy_of
-from revgrad.diagnostics.domain_separation import (
+from revgrad.diagnostics.accuracy_estimate import OPINION_NEEDS, estimate_accuracy, opinion_on
+from revgrad.diagnostics.certainty import (
+    agreement,
+    class_balance,
+    effective_invariance,
+    mutual_information,
+    negative_entropy,
+    prediction_nuclear_norm,
+    seed_agreement,
+    soft_neighbourhood_density,
+    source_error,
+    source_losses,
+    stability,
+)
+from revgrad.diagnostics.divergence import (
     DomainSeparation,
     adaptation_bound,
     domain_separation,
     own_domain_error,
 )
-from revgrad.diagnostics.entropy import mutual_information, negative_entropy
-from revgrad.diagnostics.evidence import Evidence
+from revgrad.diagnostics.evidence import LABELLED_SOURCE, Evidence
 from revgrad.diagnostics.importance import (
     deep_embedded_risk,
     density_ratios,
     importance_weighted_risk,
 )
-from revgrad.diagnostics.invariance import effective_invariance
-from revgrad.diagnostics.neighbourhood import soft_neighbourhood_density
-from revgrad.diagnostics.nuclear_norm import prediction_nuclear_norm
-from revgrad.diagnostics.row_signs import NEEDS, opinion_on
-from revgrad.diagnostics.source_error import source_error, source_losses
+from revgrad.diagnostics.inputs import Array, given
 from revgrad.errors import InputError, unknown
-from revgrad.shallow.inputs import Array
 
-_T = TypeVar("_T")
+#: The score that choices are made by where none is named: the study's winner (docs/selection.md).
+RECOMMENDED_SCORE = "estimated-accuracy"
+
+_TARGET = ("target_logits",)
+_BOTH_FEATURES = ("source_features", "target_features")
 
 
 @dataclass(frozen=True)
 class Score:
-    """A function of evidence, the fields of `Evidence` that it needs, and where it comes from."""
+    """A function of evidence, the fields of `Evidence` that it needs, what a high one says, and
+    where it comes from."""
 
     function: Callable[[Evidence], float]
     needs: tuple[str, ...]
     says: str
-    source: str
+    reference: str
 
 
 def score(name: str, evidence: Evidence) -> float:
@@ -65,13 +74,8 @@ def available_scores(evidence: Evidence) -> dict[str, float]:
     }
 
 
-def _given(value: _T | None) -> _T:
-    assert value is not None  # `needs` was asked before
-    return value
-
-
 def _source(evidence: Evidence) -> tuple[Array, Array]:
-    return _given(evidence.source_logits), _given(evidence.source_labels)
+    return given(evidence.source_logits), given(evidence.source_labels)
 
 
 def _bounded(evidence: Evidence, separation: DomainSeparation) -> float:
@@ -83,69 +87,65 @@ def _agreement(evidence: Evidence) -> float:
 
 
 def _estimate(evidence: Evidence) -> float:
-    return _given(accuracy_of(evidence)).value
+    return given(estimate_accuracy(evidence)).value
 
 
 def _ratios(evidence: Evidence) -> Array:
-    return density_ratios(_given(evidence.source_features), _given(evidence.target_features))
+    return density_ratios(given(evidence.source_features), given(evidence.target_features))
 
-
-_TARGET = ("target_logits",)
-_LABELLED = ("source_logits", "source_labels")
-_FEATURES = ("source_features", "target_features")
 
 #: Every score by name.
 SCORES: dict[str, Score] = {
     "estimated-accuracy": Score(
         _estimate,
-        (*_TARGET, *_LABELLED),
-        "many target rows are probably right: most of all, a second opinion agrees",
+        (*_TARGET, *LABELLED_SOURCE),
+        "many target samples are probably right: most of all, a second opinion agrees",
         "ours, see docs/selection.md",
     ),
     "second-opinion": Score(
         _agreement,
-        (*_TARGET, *NEEDS),
-        "target rows are predicted as by a classifier that shares nothing with the network",
+        (*_TARGET, *OPINION_NEEDS),
+        "target samples are predicted as by a classifier that shares nothing with the network",
         "ours; the idea of independent views is Blum and Mitchell's, 1998",
     ),
     "source-error": Score(
         lambda e: -source_error(*_source(e)),
-        _LABELLED,
-        "few errors on held-out source rows; it does not look at the target",
+        LABELLED_SOURCE,
+        "few errors on held-out source samples; it does not look at the target",
         "the plain baseline",
     ),
     "paper-rule": Score(
         lambda e: _bounded(
-            e, own_domain_error(_given(e.source_domain_logits), _given(e.target_domain_logits))
+            e, own_domain_error(given(e.source_domain_logits), given(e.target_domain_logits))
         ),
-        (*_LABELLED, "source_domain_logits", "target_domain_logits"),
+        (*LABELLED_SOURCE, "source_domain_logits", "target_domain_logits"),
         "low source error and high error of the run's own domain classifier, added as in §3.3",
         "Ganin and Lempitsky 2015, §4 and §3.3",
     ),
     "bound": Score(
         lambda e: _bounded(
-            e, domain_separation(_given(e.source_features), _given(e.target_features))
+            e, domain_separation(given(e.source_features), given(e.target_features))
         ),
-        (*_LABELLED, *_FEATURES),
+        (*LABELLED_SOURCE, *_BOTH_FEATURES),
         "low source error and features that a fresh domain classifier can't tell apart",
         "Ben-David et al. 2007; Ganin and Lempitsky 2015, §3.3",
     ),
     "negative-entropy": Score(
         lambda e: negative_entropy(e.target_logits),
         _TARGET,
-        "target rows are predicted with certainty",
+        "target samples are predicted with certainty",
         "Morerio et al. 2018",
     ),
     "mutual-information": Score(
         lambda e: mutual_information(e.target_logits),
         _TARGET,
-        "target rows are predicted with certainty, and as many classes",
+        "target samples are predicted with certainty, and as many classes",
         "Bridle et al. 1991; Shi and Sha 2012",
     ),
     "neighbourhood-density": Score(
         lambda e: soft_neighbourhood_density(e.target_logits),
         _TARGET,
-        "target rows have many others that are predicted the same way",
+        "target samples have many others that are predicted the same way",
         "Saito et al. 2021",
     ),
     "nuclear-norm": Score(
@@ -156,7 +156,7 @@ SCORES: dict[str, Score] = {
     ),
     "effective-invariance": Score(
         lambda e: float(
-            effective_invariance(e.target_logits, _given(e.target_changed_logits)).mean()
+            effective_invariance(e.target_logits, given(e.target_changed_logits)).mean()
         ),
         (*_TARGET, "target_changed_logits"),
         "predictions stay, and stay certain, when an image is changed a little",
@@ -164,26 +164,26 @@ SCORES: dict[str, Score] = {
     ),
     "importance-weighted": Score(
         lambda e: -importance_weighted_risk(source_losses(*_source(e)), _ratios(e)),
-        (*_LABELLED, *_FEATURES),
-        "few errors on the held-out source rows that look like the target's",
+        (*LABELLED_SOURCE, *_BOTH_FEATURES),
+        "few errors on the held-out source samples that look like the target's",
         "Sugiyama et al. 2007, weights normalised",
     ),
     "dev": Score(
         lambda e: -deep_embedded_risk(source_losses(*_source(e), "cross-entropy"), _ratios(e)),
-        (*_LABELLED, *_FEATURES),
-        "low loss on the held-out source rows that look like the target's, variance reduced",
+        (*LABELLED_SOURCE, *_BOTH_FEATURES),
+        "low loss on the held-out source samples that look like the target's, variance reduced",
         "You et al. 2019",
     ),
     "class-balance": Score(
-        lambda e: class_balance(e.target_logits, _given(e.source_labels)),
+        lambda e: class_balance(e.target_logits, given(e.source_labels)),
         (*_TARGET, "source_labels"),
         "classes are predicted on the target as often as they occur in the source",
         "total variation of the two distributions",
     ),
     "source-only-agreement": Score(
-        lambda e: agreement(e.target_logits, _given(e.source_only_logits)),
+        lambda e: agreement(e.target_logits, given(e.source_only_logits)),
         (*_TARGET, "source_only_logits"),
-        "target rows are predicted as by the source-only network",
+        "target samples are predicted as by the source-only network",
         "share of equal predictions",
     ),
     "stability": Score(
@@ -199,6 +199,3 @@ SCORES: dict[str, Score] = {
         "Jiang et al. 2022",
     ),
 }
-
-#: The score that choices are made by where none is named: the study's winner (docs/selection.md).
-RECOMMENDED = "estimated-accuracy"

@@ -1,4 +1,4 @@
-"""Signs of trouble in a training, each with its likely cause and remedy in plain words.
+"""Symptoms of trouble in a training, each with its likely cause and remedy in plain words.
 
     for symptom in find_symptoms(run.records(), evidence):
         print(symptom.seen, symptom.cause, symptom.remedy)
@@ -9,36 +9,37 @@ A symptom is a hint, not a proof; none reads a target label.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from revgrad.diagnostics.class_balance import effective_classes, predicted_shares
-from revgrad.diagnostics.domain_separation import DomainSeparation
+from revgrad.diagnostics.certainty import effective_classes, predicted_shares
+from revgrad.diagnostics.divergence import DomainSeparation
 from revgrad.diagnostics.evidence import Evidence
-from revgrad.diagnostics.inputs import shares_of
-from revgrad.diagnostics.label_shift import label_shift
-from revgrad.shallow.inputs import Array
-from revgrad.training.events import EvaluationRecord, TrainingRecord
+from revgrad.diagnostics.inputs import Array, shares_of
+from revgrad.diagnostics.label_shift import estimate_label_shift
+from revgrad.training.callbacks import EvaluationRecord, TrainingRecord
+from revgrad.training.run import RunConfig
 
 Severity = Literal["serious", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("serious", "warning", "note")
 
 #: L_d of a domain classifier that guesses.
-GUESSING = math.log(2)
+GUESSING_LOSS = math.log(2)
 #: Share of the last training records that "at the end" means, and how many at least.
 END, AT_LEAST = 0.1, 3
 #: Domain accuracy and L_d of a domain classifier that has won, and L_d of one that has lost.
 WON_ACCURACY, WON_LOSS, LOST_LOSS = 0.95, 0.15, 1.0
-#: Share of its size that a feature vector varies by, below which features count as constant.
-CONSTANT = 0.02
+#: Share of its size that a feature vector varies by, below which features have collapsed.
+COLLAPSED_SPREAD = 0.02
 #: Effective number of predicted classes over that of the source's, below which they collapsed.
 FEW_CLASSES = 0.5
 #: Fall of the source accuracy from its best; growth of a loss from its lowest, and by how much.
 FALL, GROWTH, GROWTH_BY = 0.03, 1.5, 0.1
-#: λ that has no effect to speak of.
+#: λ, or what of it is reversed, that has no effect to speak of.
 SMALL_FACTOR = 0.05
 #: Total variation of the classes' shares beyond what chance explains.
 SHIFT = 0.1
@@ -59,7 +60,7 @@ class Symptom:
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """What the checks look at: see `find_symptoms`."""
+    """A run as the checks see it: the arguments of `find_symptoms`."""
 
     training: tuple[TrainingRecord, ...]
     evaluations: tuple[EvaluationRecord, ...]
@@ -69,6 +70,7 @@ class Observed:
     failure: str | None
     batch_norm: str | None
     classes: int | None
+    reversal: float
 
     @property
     def adversarial(self) -> bool:
@@ -82,13 +84,17 @@ class Observed:
             return None
         return float(np.mean(values[-_window(values) :]))
 
-    def lowest(self, field: str) -> float | None:
+    def lowest_mean(self, field: str) -> float | None:
         """The least mean of a field over as many records in a row as the end has."""
         values = self._known(field)
         if not values:
             return None
         window = _window(values)
         return float(np.convolve(values, np.full(window, 1 / window), "valid").min())
+
+    def lowest(self, field: str) -> float | None:
+        """The least value of a field on record: the lowest point of its chart."""
+        return min(self._known(field), default=None)
 
     def _known(self, field: str) -> list[float]:
         found = (getattr(record, field) for record in self.training)
@@ -104,6 +110,7 @@ def find_symptoms(
     failure: str | None = None,
     batch_norm: str | None = None,
     classes: int | None = None,
+    reversal: float = 1.0,
 ) -> tuple[Symptom, ...]:
     """Every symptom that a run shows, the most serious first. Target accuracies are not looked at.
 
@@ -114,6 +121,7 @@ def find_symptoms(
     failure      the text of the error that ended it
     batch_norm   the policy, for a network that has BatchNorm layers; None: it has none
     classes      how many; taken from the evidence where there is some
+    reversal     the share of λ that the objective reverses the gradient by
     """
     every = list(records)
     if classes is None and evidence is not None:
@@ -127,10 +135,29 @@ def find_symptoms(
         failure,
         batch_norm,
         classes,
+        reversal,
     )
     found = (check(observed) for check in CHECKS.values())
     shown = [symptom for symptom in found if symptom is not None]
     return tuple(sorted(shown, key=lambda symptom: SEVERITIES.index(symptom.severity)))
+
+
+def symptoms_of_run(
+    config: RunConfig,
+    records: Iterable[TrainingRecord | EvaluationRecord],
+    evidence: Evidence | None = None,
+    *,
+    failure: str | None = None,
+) -> tuple[Symptom, ...]:
+    """`find_symptoms` with what a run's configuration says of it."""
+    return find_symptoms(
+        records,
+        evidence,
+        steps=config.settings.get("steps"),
+        failure=failure,
+        classes=config.class_count,
+        reversal=_reversal(config.objective),
+    )
 
 
 def non_finite_loss(run: Observed) -> Symptom | None:
@@ -154,8 +181,8 @@ def non_finite_loss(run: Observed) -> Symptom | None:
         f"the loss is not finite by step {bad}" if bad is not None else str(run.failure),
         "The steps were too large for the gradients: a large μ or λ, or inputs of large scale, let "
         "the weights grow without limit.",
-        "A smaller rate (--rate), a limit on gradients (--clip 1) or on weights (--max-norm 4), "
-        "a smaller λ.",
+        "A smaller μ (--learning-rate), a limit on gradients (--max-gradient-norm 1) or on weights "
+        "(--max-weight-norm 4), a smaller λ.",
         "serious",
     )
 
@@ -182,16 +209,30 @@ def domain_classifier_too_strong(run: Observed) -> Symptom | None:
         return None
     if accuracy < WON_ACCURACY and loss > WON_LOSS:
         return None
+    seen = (
+        f"at the end it is right for {accuracy:.1%} of the samples, L_d = {loss:.3f} "
+        f"(guessing: {GUESSING_LOSS:.3f})"
+    )
+    reversed_by = run.reversal * (run.at_end("adaptation_factor") or 0.0)
+    if reversed_by < SMALL_FACTOR:
+        return Symptom(
+            "domain classifier too strong",
+            seen,
+            f"The gradient is reversed by {reversed_by:.2g} only, which does not try to make the "
+            "domains alike; another loss of the objective may adapt all the same.",
+            "None is needed where the target is predicted well: look at the verdict. Else a larger "
+            "λ (--adaptation-factor).",
+            "note",
+        )
     return Symptom(
         "domain classifier too strong",
-        f"at the end it is right for {accuracy:.1%} of the rows, L_d = {loss:.3f} "
-        f"(guessing: {GUESSING:.3f})",
+        seen,
         "The features still tell the domains apart, and a domain classifier that is certain passes "
         "hardly a gradient back.",
-        "A larger λ or one that grows earlier (--factor), a smaller domain classifier (--hidden) "
-        "or rate of it (--domain-rate), an earlier layer. Domains that share little stay apart.",
-        # so small a λ does not even try: then another loss may adapt all the same
-        "serious" if (run.at_end("factor") or 0.0) >= SMALL_FACTOR else "warning",
+        "A larger λ or one that grows earlier (--adaptation-factor), a smaller domain classifier "
+        "(--domain-classifier) or learning rate of it (--domain-lr-factor), an earlier layer. "
+        "Domains that share little stay apart.",
+        "serious",
     )
 
 
@@ -202,10 +243,10 @@ def domain_classifier_overpowered(run: Observed) -> Symptom | None:
         return None
     return Symptom(
         "domain classifier overpowered",
-        f"at the end L_d = {loss:.3f}, above the {GUESSING:.3f} of guessing",
+        f"at the end L_d = {loss:.3f}, above the {GUESSING_LOSS:.3f} of guessing",
         "The reversed gradient moves the features faster than the domain classifier can follow: it "
         "is wrong with certainty, which says nothing of whether the domains are alike.",
-        "A smaller λ, a smaller rate, a larger rate of the domain classifier (--domain-rate).",
+        "A smaller λ, a smaller rate, a larger rate of the domain classifier (--domain-lr-factor).",
         "serious",
     )
 
@@ -215,16 +256,16 @@ def domain_classifier_never_learned(run: Observed) -> Symptom | None:
     lowest = run.lowest("domain_loss")
     if not run.adversarial or lowest is None or len(run.training) < AT_LEAST:
         return None
-    if lowest < 0.99 * GUESSING or lowest >= LOST_LOSS:
+    if lowest < 0.99 * GUESSING_LOSS or lowest >= LOST_LOSS:
         return None
     return Symptom(
         "domain classifier never learned",
-        f"L_d was never below {lowest:.3f} (guessing: {GUESSING:.3f})",
+        f"L_d was never below {lowest:.3f} (guessing: {GUESSING_LOSS:.3f})",
         "The domains were alike from the start at this layer, or the domain classifier can't see "
         "the difference (too small, rate too small, features that are constant). Then L_d = .69 is "
         "no sign of adaptation.",
         "Look at the proxy A-distance of the features; if they are apart, take a wider domain "
-        "classifier (--hidden) or a larger rate of it.",
+        "classifier (--domain-classifier) or a larger rate of it.",
         "warning",
     )
 
@@ -238,18 +279,19 @@ def fooled_not_aligned(run: Observed) -> Symptom | None:
         return None
     return Symptom(
         "domain classifier fooled, features apart",
-        f"the run's own domain classifier is right for {accuracy:.1%} of the rows, a fresh one on "
-        f"the same features for {1 - run.separation.error:.1%} "
+        f"the run's own domain classifier is right for {accuracy:.1%} of the samples, a fresh one "
+        f"on the same features for {1 - run.separation.error:.1%} "
         f"(A-distance {run.separation.distance:.2f})",
         "The features evade this one domain classifier, in training, without being alike.",
-        "A larger rate of the domain classifier (--domain-rate), a wider one (--hidden), a smaller "
-        "λ; with BatchNorm, its own statistics for each domain (--batch-norm target).",
+        "A larger learning rate of the domain classifier (--domain-lr-factor), a wider one "
+        "(--domain-classifier), a smaller λ; with BatchNorm, its own statistics for each domain "
+        "(--batch-norm target).",
         "warning",
     )
 
 
 def features_collapsed(run: Observed) -> Symptom | None:
-    """Features hardly differ from row to row."""
+    """Features hardly differ from sample to sample."""
     if run.evidence is None or run.evidence.target_features is None:
         return None
     assert run.evidence.source_features is not None
@@ -258,13 +300,14 @@ def features_collapsed(run: Observed) -> Symptom | None:
         "target": relative_spread(run.evidence.target_features),
     }
     name, spread = min(spreads.items(), key=lambda pair: pair[1])
-    if spread >= CONSTANT:
+    if spread >= COLLAPSED_SPREAD:
         return None
     return Symptom(
         "features collapsed",
-        f"{name} features vary by {spread:.2%} of their size from row to row",
-        "The reversed gradient made the domains alike by making all rows alike: λ outweighs L_y.",
-        "A smaller λ, or one that grows later; a smaller rate; a norm limit (--max-norm).",
+        f"{name} features vary by {spread:.2%} of their size from sample to sample",
+        "The reversed gradient made the domains alike by making all samples alike: λ outweighs "
+        "L_y.",
+        "A smaller λ, or one that grows later; a smaller rate; a norm limit (--max-weight-norm).",
         "serious",
     )
 
@@ -285,11 +328,11 @@ def predictions_collapsed(run: Observed) -> Symptom | None:
     return Symptom(
         "predictions collapsed",
         f"{found:.1f} classes are effectively predicted on the target, of {expected:.1f} in the "
-        f"source; class {first} for {shares[first]:.1%} of the rows",
-        "Target rows are drawn to a few classes: entropy or reversal too strong too early, or a "
+        f"source; class {first} for {shares[first]:.1%} of the samples",
+        "Target samples are drawn to a few classes: entropy or reversal too strong too early, or a "
         "source-only start that is no better. Or the target really holds few classes.",
         "A smaller λ or entropy weight, or one that grows later; class-balanced source batches "
-        "(--balance); look at target images of the class that is predicted most.",
+        "(--balanced); look at target images of the class that is predicted most.",
         "serious",
     )
 
@@ -301,7 +344,7 @@ def source_error_rising(run: Observed) -> Symptom | None:
     if len(known) > 1 and max(known) - known[-1] >= FALL:
         seen = f"held-out source accuracy fell from {max(known):.1%} to {known[-1]:.1%}"
     else:
-        end, lowest = run.at_end("label_loss"), run.lowest("label_loss")
+        end, lowest = run.at_end("label_loss"), run.lowest_mean("label_loss")
         if (
             end is not None
             and lowest is not None
@@ -315,8 +358,8 @@ def source_error_rising(run: Observed) -> Symptom | None:
         seen,
         "The reversal takes away what the label predictor needs: λ is too large, the domains "
         "differ in something that also tells the classes apart, or training becomes unstable.",
-        "A smaller λ, a smaller rate at the end, a limit on gradients (--clip); an earlier "
-        "checkpoint.",
+        "A smaller λ, a smaller μ at the end, a limit on gradients (--max-gradient-norm); an "
+        "earlier checkpoint.",
         "serious",
     )
 
@@ -341,7 +384,7 @@ def factor_never_grew(run: Observed) -> Symptom | None:
     """λ stayed so small that there was no adaptation."""
     if not any(record.domain_loss is not None for record in run.training):
         return None
-    largest = max(record.factor for record in run.training)
+    largest = max(record.adaptation_factor for record in run.training)
     if largest >= SMALL_FACTOR:
         return None
     return Symptom(
@@ -351,7 +394,7 @@ def factor_never_grew(run: Observed) -> Symptom | None:
         if largest == 0
         else "So small a λ hardly moves the features, unless another loss adapts them; or training "
         "ended before λ grew.",
-        "A larger λ (--factor), a larger γ, more steps.",
+        "A larger λ (--adaptation-factor), a larger γ, more steps.",
         "serious" if largest == 0 else "note",
     )
 
@@ -361,9 +404,9 @@ def batch_norm_of_two_domains(run: Observed) -> Symptom | None:
     if run.batch_norm == "joint":
         return Symptom(
             "BatchNorm sees two domains",
-            "BatchNorm normalises source and target rows together (batch_norm joint)",
-            "A domain's features then depend on the other's rows, and the domain classifier can be "
-            "fooled by the statistics of the batch.",
+            "BatchNorm normalises source and target samples together (batch_norm joint)",
+            "A domain's features then depend on the other's samples, and the domain classifier can "
+            "be fooled by the statistics of the batch.",
             "Compare with --batch-norm target, which keeps the target's own statistics.",
             "note",
         )
@@ -375,7 +418,7 @@ def batch_norm_of_two_domains(run: Observed) -> Symptom | None:
         return None
     return Symptom(
         "BatchNorm sees two domains",
-        f"L_y is {trained:.3f} in training and {losses[-1]:.3f} on held-out source rows, with "
+        f"L_y is {trained:.3f} in training and {losses[-1]:.3f} on held-out source samples, with "
         "batch_norm separate",
         "Each domain is normalised by its own statistics in training, and by an average of both at "
         "inference, which fits neither.",
@@ -391,7 +434,9 @@ def classes_shifted(run: Observed) -> Symptom | None:
         return None
     if predictions_collapsed(run) is not None:
         return None
-    shift = label_shift(evidence.source_logits, evidence.source_labels, evidence.target_logits)
+    shift = estimate_label_shift(
+        evidence.source_logits, evidence.source_labels, evidence.target_logits
+    )
     if shift.distance < SHIFT + 2 * shift.noise:
         return None
     most = int(np.abs(shift.target_shares - shift.source_shares).argmax())
@@ -402,7 +447,7 @@ def classes_shifted(run: Observed) -> Symptom | None:
         f"classes {shift.distance:.2f})",
         "The classes occur in other proportions in the target, or the model takes some for others "
         "there. Features that are alike over whole domains then must mix classes.",
-        "Source batches in the target's proportions if these are known (--balance if it is "
+        "Source batches in the target's proportions if these are known (--balanced if it is "
         "balanced); a smaller λ; be wary of scores that reward balanced predictions.",
         "warning",
     )
@@ -431,6 +476,12 @@ CHECKS: dict[str, Callable[[Observed], Symptom | None]] = {
     "stopped early": stopped_early,
     "BatchNorm sees two domains": batch_norm_of_two_domains,
 }
+
+
+def _reversal(objective: str) -> float:
+    """The share of λ that is reversed, of an objective as `RunConfig` has it: with its numbers."""
+    found = re.search(r"\breversal=([\d.e+-]+)", objective)
+    return float(found.group(1)) if found else 1.0
 
 
 def _window(values: Sequence[float]) -> int:

@@ -1,5 +1,5 @@
-"""Did it work? One answer, an estimated accuracy, the three most important reasons; no target
-labels.
+"""The verdict on a run: did it work? One answer, an estimated accuracy, the three most important
+reasons; no target labels.
 
     print(verdict("runs/mine").sentence)
 
@@ -14,32 +14,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from revgrad.diagnostics.correctness import (
+from revgrad.diagnostics.accuracy_estimate import (
+    AccuracyEstimate,
+    accuracy_by_logits,
+    accuracy_by_signs,
     correctness,
-    estimated_accuracy,
-    plain_estimate,
-    suffices,
+    has_informative_opinion,
 )
-from revgrad.diagnostics.estimating import AccuracyEstimate
 from revgrad.diagnostics.evidence import Evidence
-from revgrad.diagnostics.kept import KeptEvidence, read_kept
+from revgrad.diagnostics.recorder import RecordedEvidence, read_evidence
 from revgrad.diagnostics.scores import SCORES, available_scores, score
-from revgrad.diagnostics.symptoms import Symptom, find_symptoms
+from revgrad.diagnostics.symptoms import Symptom, symptoms_of_run
 from revgrad.errors import RunError
-from revgrad.training.runs import BASELINE, Run
+from revgrad.training.run import BASELINE, Run
 
 Outcome = Literal["adapted", "no gain", "harmed", "can't tell"]
-#: Points above or below the baseline that count.
-MARGIN = 0.02
-#: The estimated gain that stands for them: estimates are cautious, as each row's is.
-CUT = 0.014
-#: This near to it nothing can be told; nearer, where few rows are predicted otherwise at all.
+#: The gain or loss over the baseline that counts: two points.
+MEANINGFUL_GAIN = 0.02
+#: The estimated gain that stands for it: estimates are cautious, as each sample's is.
+ESTIMATED_GAIN = 0.014
+#: This near to it nothing can be told; nearer, where few samples are predicted otherwise at all.
 DOUBT, DOUBT_OF_DIFFERING = 0.006, 0.1
 #: Symptoms of a network that is of no use, unless what it is compared with is of less.
 RUINOUS = frozenset({"features collapsed", "predictions collapsed"})
 #: Scores that a reason is made of, and what they say.
 SHOWN = {
-    "second-opinion": "target rows for which an independent second opinion agrees",
+    "second-opinion": "target samples for which an independent second opinion agrees",
     "effective-invariance": "changed target images keep their class, by confidence",
     "source-error": "held-out source accuracy",
 }
@@ -47,7 +47,7 @@ SHOWN = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a run came to.
+    """The outcome of a run, and why.
 
     sentence        the outcome in plain words
     estimate        of the adapted network's accuracy on the target; None where nothing is known
@@ -55,8 +55,8 @@ class Verdict:
     compared_with   in words
     reasons         the most important first, three at most
     scores          every label-free score of `SCORES` that could be had
-    gain            estimated, in shares of the target's rows: not the difference of the two
-                    estimates, as it rests on the rows that are predicted otherwise alone
+    gain            estimated, in shares of the target's samples: not the difference of the two
+                    estimates, as it rests on the samples that are predicted otherwise alone
     """
 
     outcome: Outcome
@@ -71,28 +71,22 @@ class Verdict:
 
 
 def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Verdict:
-    """Judge a run by what its folder keeps.
+    """Judge a run by what its folder has on record.
 
     baseline   a source-only run on the same domains to compare with; by default RUN/baseline, else
                the run's own first evaluation, from when λ had hardly grown
     """
     directory = run if isinstance(run, Run) else Run(run)
     config, records, failure = directory.config, directory.records(), directory.failure
-    kept = read_kept(directory.folder, baseline=baseline)
-    if kept is None and failure is None:
+    recorded = read_evidence(directory.folder, baseline=baseline)
+    if recorded is None and failure is None:
         raise RunError(
-            f"{directory.folder} kept no evidence to judge by: it needs evidence of one row or "
+            f"{directory.folder} has no evidence to judge by: it needs evidence of one sample or "
             "more, a target, and classes as labels"
         )
-    before, compared_with = _reference(directory, kept, baseline)
-    after = None if kept is None else kept.last
-    symptoms = find_symptoms(
-        records,
-        after,
-        steps=config.settings.get("steps"),
-        failure=failure,
-        classes=config.class_count,
-    )
+    before, compared_with = _reference(directory, recorded, baseline)
+    after = None if recorded is None else recorded.last
+    symptoms = symptoms_of_run(config, records, after, failure=failure)
     return judge(
         after,
         before,
@@ -119,11 +113,11 @@ def judge(
         outcome = "harmed"
     return Verdict(
         outcome,
-        _sentence(outcome, found, compared_with, failure),
+        _verdict_sentence(outcome, found, compared_with, failure),
         found.after,
         found.before,
         compared_with,
-        _reasons(outcome, found, after, before, symptoms, failure),
+        _verdict_reasons(outcome, found, after, before, symptoms, failure),
         tuple(symptoms),
         {} if after is None else available_scores(after),
         found.gain,
@@ -131,11 +125,11 @@ def judge(
 
 
 def told(gain: float, differing: float) -> Outcome:
-    """What an estimated gain comes to, where this share of the rows is predicted otherwise."""
+    """The outcome of an estimated gain, where this share of the samples is predicted otherwise."""
     doubt = min(DOUBT, DOUBT_OF_DIFFERING * differing)
-    if abs(gain) < CUT - doubt:
+    if abs(gain) < ESTIMATED_GAIN - doubt:
         return "no gain"
-    if abs(gain) < CUT + doubt:
+    if abs(gain) < ESTIMATED_GAIN + doubt:
         return "can't tell"
     return "adapted" if gain > 0 else "harmed"
 
@@ -144,9 +138,9 @@ def told(gain: float, differing: float) -> Outcome:
 class Comparison:
     """Estimates of two models by the same method; None where there is too little to go by.
 
-    gain        how much more of the target is predicted right, estimated on the rows that the two
-                predict otherwise: on all others they are right or wrong together
-    differing   the share of those rows
+    gain        how much more of the target is predicted right, estimated on the samples that the
+                two predict otherwise: on all others they are right or wrong together
+    differing   the share of those samples
     """
 
     after: AccuracyEstimate | None
@@ -158,12 +152,12 @@ class Comparison:
 def comparison(after: Evidence | None, before: Evidence | None) -> Comparison:
     """Both estimates by the best method that both evidences allow."""
     known = [evidence for evidence in (after, before) if evidence is not None]
-    by_signs = all(suffices(evidence) for evidence in known)
+    by_signs = all(has_informative_opinion(evidence) for evidence in known)
 
     def estimate(evidence: Evidence | None) -> AccuracyEstimate | None:
         if evidence is None:
             return None
-        return estimated_accuracy(evidence) if by_signs else plain_estimate(evidence)
+        return accuracy_by_signs(evidence) if by_signs else accuracy_by_logits(evidence)
 
     values = estimate(after), estimate(before)
     if after is None or before is None or values[0] is None or values[1] is None:
@@ -175,12 +169,15 @@ def comparison(after: Evidence | None, before: Evidence | None) -> Comparison:
     return Comparison(*values, gain, float(differ.mean()))
 
 
-def _sentence(outcome: Outcome, found: Comparison, compared_with: str, failure: str | None) -> str:
+def _verdict_sentence(
+    outcome: Outcome, found: Comparison, compared_with: str, failure: str | None
+) -> str:
     if failure is not None:
         return f"The training failed: {failure}. There is no network to ship."
     if found.after is None:
         return (
-            "There is too little to judge by: no held-out source rows, or no finished evaluation."
+            "There is too little to judge by: no held-out source samples, or no finished "
+            "evaluation."
         )
     shown = _points(found.after)
     if found.gain is None:
@@ -202,7 +199,7 @@ def _points(estimate: AccuracyEstimate) -> str:
     return f"An estimated {estimate.value:.0%} of the target ({interval})"
 
 
-def _reasons(
+def _verdict_reasons(
     outcome: Outcome,
     found: Comparison,
     after: Evidence | None,
@@ -210,7 +207,7 @@ def _reasons(
     symptoms: Sequence[Symptom],
     failure: str | None,
 ) -> tuple[str, ...]:
-    """What speaks loudest first: failure, a serious symptom, the estimates, what they rest on. Of a
+    """The loudest first: failure, a serious symptom, the estimates, what they rest on. Of a
     network that did adapt, a symptom comes last: it did no harm."""
     trouble = [f"{s.name}: {s.seen}" for s in symptoms if s.severity == "serious"][:1]
     reasons = []
@@ -238,18 +235,18 @@ def _value(name: str, evidence: Evidence | None) -> float | None:
 
 
 def _reference(
-    run: Run, kept: KeptEvidence | None, baseline: Path | str | None
+    run: Run, recorded: RecordedEvidence | None, baseline: Path | str | None
 ) -> tuple[Evidence | None, str]:
-    """What to compare with, and what it is in words."""
+    """The evidence to compare with, and whose it is in words."""
     where = run.folder / BASELINE if baseline is None else Path(baseline)
-    below = read_kept(where) if where.exists() else None
+    below = read_evidence(where) if where.exists() else None
     if below is not None and below.end is not None:
         return below.end, "the source-only network of the same budget"
     if baseline is not None:
         raise RunError(f"{where} is no finished run with evidence to compare with")
     if run.config.method == "source-only":
         return None, "nothing: the run is source-only itself, and has not adapted"
-    if kept is None or len(kept.by_step) < 2:
+    if recorded is None or len(recorded.by_step) < 2:
         return None, "nothing: the run has no baseline (train it with baseline=True, --baseline)"
-    step = next(iter(kept.by_step))
-    return kept.by_step[step], f"this run at step {step}, as it has no baseline"
+    step = next(iter(recorded.by_step))
+    return recorded.by_step[step], f"this run at step {step}, as it has no baseline"

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from revgrad.batches import Inputs
-from revgrad.domains.domain import Domain
+from revgrad.batch import Inputs
+from revgrad.domains.domain import UNNAMED, Domain
 from revgrad.errors import InputError
 
 LAYOUTS = ("auto", "NHWC", "NCHW")
@@ -31,7 +31,7 @@ def from_arrays(
     *,
     layout: str = "auto",
     classes: Sequence[str] | None = None,
-    name: str = "arrays",
+    name: str = UNNAMED,
 ) -> Domain:
     """A domain of the rows of an array or tensor, or of a tuple or dict of them.
 
@@ -52,13 +52,13 @@ def from_arrays(
 
 
 class ArrayStore:
-    """Rows of arrays that share their first dimension.
+    """Samples of arrays that share their first dimension.
 
     `key`, where given, is the fingerprint: caches know their contents' hash already.
     """
 
     def __init__(
-        self, inputs: Any, *, layout: str = "auto", name: str = "arrays", key: str | None = None
+        self, inputs: Any, *, layout: str = "auto", name: str = UNNAMED, key: str | None = None
     ) -> None:
         self._key = key
         self._leaves: _Leaf | tuple[_Leaf, ...] | dict[str, _Leaf]

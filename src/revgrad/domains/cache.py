@@ -21,9 +21,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from revgrad._system import locked
 from revgrad.errors import DataError
-from revgrad.files import one_at_a_time
 
+LOCKS = ".locks"
 _BUILDING = ".building-"
 _ABANDONED_SECONDS = 24 * 3600
 
@@ -90,16 +91,14 @@ def cached_images(folder: Path, key: str, build: Builder) -> CachedImages:
     """The images under `key` in `folder`; where there are none yet, `build` makes them.
 
     `build(start)` calls `start(shape)` once for the writer, writes all rows and returns what
-    to note in `about.json`. Processes that want the same key at the same time wait for the first
-    where the system has file locks, and else each build it: the first to finish is kept.
+    to note in `about.json`. Processes that want the same key at the same time wait for the first.
     """
     entry = folder / key
     found = _open(entry)
     if found is not None:
         return found
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with one_at_a_time(folder / f".lock-{key}"):
+        with locked(folder / LOCKS / key, f"another process is making {entry}: waiting for it"):
             found = _open(entry)
             if found is None:
                 _sweep(folder)
@@ -146,11 +145,7 @@ def _build(folder: Path, entry: Path, build: Builder) -> None:
         (work / "about.json").write_text(text, encoding="utf-8")
         if entry.exists() and _open(entry) is None:  # damaged: out of the way
             shutil.rmtree(entry, ignore_errors=True)
-        try:
-            os.replace(work, entry)
-        except OSError:
-            if _open(entry) is None:  # else another process was first, with the same content
-                raise
+        os.replace(work, entry)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

@@ -13,8 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from revgrad.batches import Inputs, Rows, map_inputs, tensors_of
+from revgrad.batch import Inputs, Samples, map_inputs, tensors_of
 from revgrad.errors import InputError
+
+#: The name of a domain that nobody has named; `as_domain` gives such a domain its role's name.
+UNNAMED = "data"
 
 #: Share of the labelled source that `split` holds out for evaluation unless told otherwise.
 HELD_OUT = 0.1
@@ -42,6 +45,9 @@ class Domain:
     Labels are integers (class numbers from 0) or floats (regression targets, any trailing shape).
     They can be hidden in two places only, `without_labels` and `keeping_labels`; both drop the
     hidden values, so nothing behind them can read what was hidden.
+
+    labels_kept  True where the labels are those that `keeping_labels` left: of a target these are
+                 meant for training (semi-supervised), all other labels of a target are dropped
     """
 
     def __init__(
@@ -52,9 +58,10 @@ class Domain:
         labelled: np.ndarray | None = None,
         rows: np.ndarray | None = None,
         classes: Sequence[str] | None = None,
-        name: str = "domain",
+        name: str = UNNAMED,
         augmentation: Augmentation | None = None,
         files: Sequence[str] | None = None,
+        labels_kept: bool = False,
     ) -> None:
         self.store = store
         self._whole = rows is None  # all of the store, in its order
@@ -63,6 +70,7 @@ class Domain:
         self.classes = None if classes is None else tuple(classes)
         self.augmentation = augmentation
         self.files = files  # one per row, where the inputs came from files
+        self.labels_kept = labels_kept
         self._labels = None if labels is None else _checked_labels(labels, len(self.rows), name)
         self._labelled = None if labelled is None or labelled.all() else labelled.astype(bool)
         if self._labels is not None and self.classes is not None and self.is_classification:
@@ -151,7 +159,7 @@ class Domain:
         generator: torch.Generator | None = None,
         *,
         augment: bool = True,
-    ) -> Rows:
+    ) -> Samples:
         """The samples at `indices` (positions 0 … len-1 of this domain), all at once.
 
         The augmentation runs where there is one and a `generator` is given.
@@ -161,10 +169,10 @@ class Domain:
         if augment and generator is not None and self.augmentation is not None:
             inputs = self.augmentation(inputs, generator)
         if self._labels is None:
-            return Rows(inputs, None)
+            return Samples(inputs, None)
         labels = torch.from_numpy(self._labels[where])
         mask = None if self._labelled is None else torch.from_numpy(self._labelled[where])
-        return Rows(inputs, labels, mask)
+        return Samples(inputs, labels, mask)
 
     # -- other domains made of this one -------------------------------------------------------
 
@@ -178,6 +186,7 @@ class Domain:
             "name": self.name,
             "augmentation": self.augmentation,
             "files": self.files,
+            "labels_kept": self.labels_kept,
         }
         values.update(changes)
         return Domain(values.pop("store"), values.pop("labels"), **values)
@@ -193,6 +202,11 @@ class Domain:
             name=name or self.name,
         )
 
+    def sample(self, count: int) -> Domain:
+        """At most `count` of the samples, evenly spaced: all classes take part where they are
+        sorted."""
+        return self if len(self) <= count else self.subset(spaced_indices(len(self), count))
+
     def split(self, fraction: float = HELD_OUT, seed: int = 0) -> tuple[Domain, Domain]:
         """(the rest, a random `fraction` held out), the same for the same seed."""
         if not 0 < fraction < 1:
@@ -206,10 +220,13 @@ class Domain:
 
     def without_labels(self) -> Domain:
         """The same inputs; the labels are dropped."""
-        return self._with(labels=None, labelled=None)
+        return self._with(labels=None, labelled=None, labels_kept=False)
 
     def keeping_labels(self, n: int, seed: int = 0) -> Domain:
-        """The same inputs with `n` labels, chosen at random; the others are dropped."""
+        """The same inputs with `n` labels, chosen at random; the others are dropped.
+
+        As a target, the domain is then semi-supervised: the kept labels are trained on.
+        """
         available = np.flatnonzero(self.labelled)
         if not 0 <= n <= len(available):
             raise InputError(f"{self.name} has {len(available)} labels; can't keep {n}")
@@ -220,7 +237,7 @@ class Domain:
         labelled[kept] = True
         labels = np.zeros_like(self._labels)
         labels[kept] = self._labels[kept]
-        return self._with(labels=labels, labelled=labelled)
+        return self._with(labels=labels, labelled=labelled, labels_kept=True)
 
     def balanced(self) -> Domain:
         """The same labelled samples, those of rarer classes repeated: all classes come alike often.
@@ -246,6 +263,16 @@ class Domain:
         if not self.is_images or self.shape[0] != 1:
             return self
         return self._with(store=_GreyAsColour(self.store))
+
+
+def spaced_indices(length: int, count: int) -> np.ndarray:
+    """(at most `count`,) int64: evenly spaced from the first to the last of `length`."""
+    return np.linspace(0, length - 1, min(length, count)).astype(np.int64)
+
+
+def drawn_indices(length: int, count: int) -> np.ndarray:
+    """(at most `count`,) int64, rising: drawn at random of `length`, the same each time."""
+    return np.sort(np.random.default_rng(0).permutation(length)[:count])
 
 
 class _GreyAsColour:
@@ -282,5 +309,12 @@ def _checked_labels(labels: np.ndarray, rows: int, name: str) -> np.ndarray:
         if not np.isfinite(values).all():
             raise InputError(f"{name}: labels must be finite numbers")
     else:
-        raise InputError(f"{name}: labels must be integers or floats, not {values.dtype}")
+        raise InputError(
+            f"{name}: labels must be integers or floats, not {_kind(values)}: class numbers from 0 "
+            "would do (numpy.unique(labels, return_inverse=True) makes names and numbers of text)"
+        )
     return values
+
+
+def _kind(values: np.ndarray) -> str:
+    return f"text ({str(values.flat[0])!r}, …)" if values.dtype.kind in "US" else str(values.dtype)

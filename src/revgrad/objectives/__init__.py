@@ -1,8 +1,8 @@
-"""What a step minimises: an objective is a function of (adapter, batch, λ) that returns `Losses`.
+"""Objectives: a step minimises a function of (adapter, batch, λ) that returns `Losses`.
 
 Every loss is this process's sum divided by the count over all processes, so that processes may
-hold unequal numbers of rows or labels, and their losses add up. L_y averages the labelled rows,
-L_d all rows (the paper's equations sum over both; any implementation averages).
+hold unequal numbers of samples or labels, and their losses add up. L_y averages the labelled
+samples, L_d all samples (the paper's equations sum over both; any implementation averages).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from revgrad.objectives.losses import (
     prediction_entropy,
     squared_error,
 )
-from revgrad.objectives.matching import KernelMatching, MeanMatching
+from revgrad.objectives.moment_matching import KernelMatching, MeanMatching
 from revgrad.objectives.supervised import Supervised
 from revgrad.objectives.two_losses import TwoLosses
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from revgrad.adapter import DomainAdapter
-from revgrad.batches import Batch
+from revgrad.batch import Batch
 from revgrad.errors import InputError
 from revgrad.objectives.losses import (
     LabelLoss,
     Losses,
+    combined,
     cross_entropy,
     domain_loss,
     mean_label_loss,
     prediction_entropy,
-    together,
 )
 from revgrad.reversal import reverse_gradient
 
@@ -34,18 +34,18 @@ class Adversarial:
     def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:
         features, predictions = adapter(batch)
         logits = adapter.domain_classifier(reverse_gradient(features, factor))
-        domain = domain_loss(logits, batch.domains, batch.total_rows)
+        domain = domain_loss(logits, batch.domains, batch.total_samples)
         label = mean_label_loss(self.label_loss, predictions, batch)
-        return together(label, domain, domain, logits)
+        return combined(label, domain, domain, logits)
 
 
 @dataclass(frozen=True)
 class AdversarialEntropy:
-    """L_y + L_d(G_d(R_λ(G_f(x)))) + `entropy` · H(G_y(G_f(x))) of the unlabelled rows.
+    """L_y + L_d(G_d(R_λ(G_f(x)))) + `entropy` · H(G_y(G_f(x))) of the unlabelled samples.
 
     H is the entropy of the predicted classes (Grandvalet & Bengio 2004; with gradient reversal: Shu
-    et al. 2018). Minimising it moves the border between classes out of where target rows lie, which
-    mixing the domains alone leaves open. For classes only.
+    et al. 2018). Minimising it moves the border between classes out of where target samples lie,
+    which mixing the domains alone leaves open. For classes only.
     """
 
     entropy: float = 0.03
@@ -56,17 +56,17 @@ class AdversarialEntropy:
             raise InputError(f"the weight of the entropy must be 0 or more, not {self.entropy}")
 
     def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:
-        features, outputs = adapter(batch, every_row=True)
+        features, outputs = adapter(batch, every_sample=True)
         if outputs.ndim != 2 or outputs.shape[1] < 2:
             raise InputError(
                 f"the entropy of predictions is for classes; the network gives "
-                f"{tuple(outputs.shape[1:])} a row"
+                f"{tuple(outputs.shape[1:])} a sample"
             )
         logits = adapter.domain_classifier(reverse_gradient(features, factor))
-        domain = domain_loss(logits, batch.domains, batch.total_rows)
+        domain = domain_loss(logits, batch.domains, batch.total_samples)
         unlabelled = outputs[~batch.labelled]
-        count = max(batch.total_rows - batch.total_labelled, 1)
+        count = max(batch.total_samples - batch.total_labelled, 1)
         entropy = prediction_entropy(unlabelled).sum() / count
-        predictions = outputs[batch.labelled_rows] if batch.labelled_count else None
+        predictions = outputs[batch.labelled_samples] if batch.labelled_count else None
         label = mean_label_loss(self.label_loss, predictions, batch)
-        return together(label, domain + self.entropy * entropy, domain, logits)
+        return combined(label, domain + self.entropy * entropy, domain, logits)

@@ -9,19 +9,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from revgrad._distributed import sum_over_processes, world_size
 from revgrad.adapter import DomainAdapter
-from revgrad.augmenting import Jitter
-from revgrad.batches import Batch
+from revgrad.batch import Batch
 from revgrad.errors import InputError
+from revgrad.objectives.jitter import Jitter
 from revgrad.objectives.losses import (
     LabelLoss,
     Losses,
+    combined,
     cross_entropy,
     domain_loss,
     mean_label_loss,
-    together,
 )
-from revgrad.processes import sum_over_processes, world_size
 from revgrad.reversal import reverse_gradient
 
 _LITTLE = Jitter()
@@ -36,16 +36,16 @@ class AdversarialConsistency:
 
     L_c: where the network is sure of an unlabelled image as it is (the likeliest class has at least
     probability `threshold`), the changed image must be of that class too; the cross-entropy of
-    these, summed, over the number of unlabelled rows (Sohn et al. 2020; for domain adaptation
+    these, summed, over the number of unlabelled samples (Sohn et al. 2020; for domain adaptation
     French et al. 2018, Berthelot et al. 2022). Classes spread from target images that look like the
     source's to their neighbours, where mixing the domains alone may join the wrong classes.
 
-    H(p̄): the entropy of the unlabelled rows' mean prediction (Krause et al. 2010, Liang et al.
+    H(p̄): the entropy of the unlabelled samples' mean prediction (Krause et al. 2010, Liang et al.
     2020). Without it a class can be lost whole: on SVHN → MNIST every 6 became a 4 and every 9 a 7.
     It leans to classes of equal frequency; where the target's are very unequal, lower it.
 
-    BatchNorm normalises the changed rows as the adapter's policy says; the statistics kept for
-    inference are those of the unlabelled rows as they are, which is what inference will see.
+    BatchNorm normalises the changed samples as the adapter's policy says; the statistics kept for
+    inference are those of the unlabelled samples as they are, which is what inference will see.
     For images and classes only.
     """
 
@@ -67,22 +67,22 @@ class AdversarialConsistency:
         if not isinstance(batch.inputs, Tensor):
             raise InputError("consistency is for images: inputs must be one tensor")
         unlabelled = ~batch.labelled
-        count = batch.total_rows - batch.total_labelled
+        count = batch.total_samples - batch.total_labelled
         here = bool(unlabelled.any())  # another process may hold them all
         if here:
             with torch.no_grad():
                 sure, classes = adapter.predict(batch.inputs[unlabelled]).softmax(1).max(1)
         changed = batch._replace(inputs=self.augment(batch.inputs))
         with adapter.keeping_statistics(here):
-            features, outputs = adapter(changed, every_row=True)
+            features, outputs = adapter(changed, every_sample=True)
         if outputs.ndim != 2 or outputs.shape[1] < 2:
             raise InputError(
                 "consistency of predictions is for classes; the network gives "
-                f"{tuple(outputs.shape[1:])} a row"
+                f"{tuple(outputs.shape[1:])} a sample"
             )
         logits = adapter.domain_classifier(reverse_gradient(features, self.reversal * factor))
-        domain = domain_loss(logits, batch.domains, batch.total_rows)
-        predictions = outputs[batch.labelled_rows] if batch.labelled_count else None
+        domain = domain_loss(logits, batch.domains, batch.total_samples)
+        predictions = outputs[batch.labelled_samples] if batch.labelled_count else None
         label = mean_label_loss(self.label_loss, predictions, batch)
         term = domain
         if count:
@@ -92,14 +92,14 @@ class AdversarialConsistency:
                 losses = F.cross_entropy(asked, classes, reduction="none")
                 agreed = (losses * (sure >= self.threshold)).sum() / count
                 term = term + self.weight * factor * agreed
-        return together(label, term, domain, logits)
+        return combined(label, term, domain, logits)
 
 
 def _spread(logits: Tensor, count: int) -> Tensor:
-    """Entropy of the mean prediction over the `count` rows of all processes; this process's share.
+    """Entropy of the mean prediction over the `count` samples of all processes: this process's.
 
-    A class that no row has any probability of counts as if it had a little: its gradient would be
-    infinite.
+    A class that no sample has any probability of counts as if it had a little: its gradient would
+    be infinite.
     """
     mean = sum_over_processes(logits.softmax(1).sum(0)) / count
     entropy: Tensor = torch.special.entr(mean.clamp(min=1e-8)).sum()

@@ -1,4 +1,4 @@
-"""What every objective is made of: L_y, L_d, and the type they return."""
+"""Losses that objectives are made of: L_y, L_d, and the type they return."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from revgrad.adapter import DomainAdapter
-from revgrad.batches import Batch
+from revgrad.batch import Batch
 from revgrad.errors import InputError
 
-#: (predictions of the labelled rows, their labels) → a loss per row, or its mean over the rows.
+#: (predictions of the labelled samples, their labels) → a loss per sample, or their mean.
 LabelLoss = Callable[[Any, Tensor], Tensor]
 
 
@@ -32,12 +32,12 @@ class Objective(Protocol):
 
 
 def cross_entropy(predictions: Tensor, labels: Tensor) -> Tensor:
-    """Mean over the rows of the multinomial logistic loss, the paper's L_y (§4)."""
+    """Mean over the samples of the multinomial logistic loss, the paper's L_y (§4)."""
     return F.cross_entropy(predictions, labels)
 
 
 def squared_error(predictions: Tensor, labels: Tensor) -> Tensor:
-    """Squared error per row, for regression."""
+    """Squared error per sample, for regression."""
     if predictions.numel() != labels.numel():
         raise InputError(
             f"the network's output has shape {tuple(predictions.shape)}, the labels "
@@ -47,8 +47,8 @@ def squared_error(predictions: Tensor, labels: Tensor) -> Tensor:
 
 
 def domain_loss(logits: Tensor, domains: Tensor, total: int) -> Tensor:
-    """Sum over rows of the binomial cross-entropy of one logit, (n,) or (n, 1), or of k logits
-    (n, k), divided by `total`, the number of rows of all processes."""
+    """Sum over samples of the binomial cross-entropy of one logit, (n,) or (n, 1), or of k logits
+    (n, k), divided by `total`, the number of samples of all processes."""
     logits = _without_width_one(logits)
     alone = len(domains) == total  # a mean then; it costs one operation less than a sum divided
     reduction = "mean" if alone else "sum"
@@ -61,41 +61,41 @@ def domain_loss(logits: Tensor, domains: Tensor, total: int) -> Tensor:
 
 
 def domain_decisions(logits: Tensor) -> Tensor:
-    """The domain that each row's logits say."""
+    """The domain that each sample's logits say."""
     logits = _without_width_one(logits)
     return (logits > 0).long() if logits.ndim == 1 else logits.argmax(1)
 
 
 def _without_width_one(logits: Tensor) -> Tensor:
-    """A classifier that ends in a linear layer of one unit gives (n, 1): one logit a row."""
+    """A classifier that ends in a linear layer of one unit gives (n, 1): one logit a sample."""
     return logits[:, 0] if logits.ndim == 2 and logits.shape[1] == 1 else logits
 
 
 def prediction_entropy(logits: Tensor) -> Tensor:
-    """Entropy in nats of the softmax of each row's logits, (n, k) → (n,)."""
+    """Entropy in nats of the softmax of each sample's logits, (n, k) → (n,)."""
     logarithms = F.log_softmax(logits, dim=1)
     return -(logarithms.exp() * logarithms).sum(1)
 
 
 def mean_label_loss(label_loss: LabelLoss, predictions: Any, batch: Batch) -> Tensor | None:
-    """L_y of this process's labelled rows over all processes' count; None where it has none."""
+    """L_y of this process's labelled samples over all processes' count; None where it has none."""
     if predictions is None:
         return None
-    labels = batch.labels[batch.labelled_rows]
+    labels = batch.labels[batch.labelled_samples]
     values = label_loss(predictions, labels)
-    if values.ndim == 0:  # a mean over this process's rows
+    if values.ndim == 0:  # a mean over this process's samples
         share = len(labels) / batch.total_labelled
         return values if share == 1.0 else values * share
     if values.shape[0] != len(labels):
         raise InputError(
-            f"the label loss gave shape {tuple(values.shape)} for {len(labels)} rows: it must "
-            "return one value per row, or their mean"
+            f"the label loss gave shape {tuple(values.shape)} for {len(labels)} samples: it must "
+            "return one value per sample, or their mean"
         )
     per_row = values if values.ndim == 1 else values.flatten(1).mean(1)
     return per_row.sum() / batch.total_labelled
 
 
-def together(label: Tensor | None, term: Tensor, shown: Tensor, logits: Tensor | None) -> Losses:
+def combined(label: Tensor | None, term: Tensor, shown: Tensor, logits: Tensor | None) -> Losses:
     """L_y plus the domains' `term`; `shown` is the domains' loss as people want to read it."""
     return Losses(
         total=term if label is None else label + term,

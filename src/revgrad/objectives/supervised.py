@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from revgrad.adapter import DomainAdapter
-from revgrad.batches import Batch, select_rows
+from revgrad.batch import Batch, select_samples
 from revgrad.objectives.losses import LabelLoss, Losses, cross_entropy, mean_label_loss
 
 
 @dataclass(frozen=True)
 class Supervised:
-    """L_y alone, on whichever rows have labels: source only, or train on target."""
+    """L_y alone, on whichever samples have labels: source only, or train on target."""
 
     label_loss: LabelLoss = cross_entropy
 
@@ -24,7 +24,7 @@ class Supervised:
             return Losses(nothing, None, None, None)
         inputs = batch.inputs
         if batch.prefix != len(batch.domains):
-            inputs = select_rows(inputs, batch.labelled_rows)
+            inputs = select_samples(inputs, batch.labelled_samples)
         label = mean_label_loss(self.label_loss, adapter.predict(inputs), batch)
         assert label is not None
         return Losses(label, label.detach(), None, None)

@@ -9,15 +9,15 @@ from torch import Tensor
 from torch.func import functional_call
 
 from revgrad.adapter import DomainAdapter
-from revgrad.batches import Batch
+from revgrad.batch import Batch
 from revgrad.errors import InputError
 from revgrad.objectives.losses import (
     LabelLoss,
     Losses,
+    combined,
     cross_entropy,
     domain_loss,
     mean_label_loss,
-    together,
 )
 
 
@@ -41,14 +41,14 @@ class TwoLosses:
         features, predictions = adapter(batch)
         classifier = adapter.domain_classifier
         logits = classifier(features.detach())
-        plus = domain_loss(logits, batch.domains, batch.total_rows)
+        plus = domain_loss(logits, batch.domains, batch.total_samples)
         frozen = {name: value.detach() for name, value in classifier.named_parameters()}
         seen = functional_call(classifier, frozen, (features.clone(),))
         if self.pair == "reversal":
-            minus = -domain_loss(seen, batch.domains, batch.total_rows)
+            minus = -domain_loss(seen, batch.domains, batch.total_samples)
         else:
             if seen.ndim != 1:
                 raise InputError("the swapped-label pair is for two domains; use pair='reversal'")
-            minus = domain_loss(seen, 1 - batch.domains, batch.total_rows)
+            minus = domain_loss(seen, 1 - batch.domains, batch.total_samples)
         label = mean_label_loss(self.label_loss, predictions, batch)
-        return together(label, plus + factor * minus, plus, logits)
+        return combined(label, plus + factor * minus, plus, logits)

@@ -1,26 +1,110 @@
-"""Curves over steps: what was recorded in training, drawn crisp, with what a pointer shows."""
+"""Curves over steps: those that a page shows, and their drawing as SVG."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree.ElementTree import Element
 
 import numpy as np
 from markupsafe import Markup
 
+from revgrad.diagnostics.symptoms import GUESSING_LOSS
+from revgrad.reports.run_summary import MEASURED, RunSummary
 from revgrad.reports.svg import drawing, element, shown_number, ticks
 
-WIDTH, HEIGHT = 350.0, 204.0
+#: Of a chart, and its margins.
+CHART_WIDTH, CHART_HEIGHT = 350.0, 204.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 18.0, 10.0, 36.0
 #: Points of a curve at most; beyond, neighbours are averaged.
-POINTS = 400
+CURVE_POINTS = 400
 #: Values this many times above what 95 in 100 stay below are cut off, or nothing else is seen.
 SPIKE = 8.0
 #: Evaluations are few: up to this many points each has a mark of its own.
-MARKED = 25
+POINTS_MARKED = 25
+#: From a step or a value to its place in the picture.
+Scale = Callable[[float], float]
+#: Styles of lines that the page's stylesheet has for runs; beyond, they begin again.
+RUN_LOOKS = 8
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A field of the records, and how it is shown. `evaluated`: of evaluations, not of training."""
+
+    field: str
+    title: str
+    unit: str
+    says: str
+    evaluated: bool = False
+    share: bool = False
+    level: tuple[float, str] | None = None
+    adversarial: bool = False  # `level` means something only where a domain classifier is trained
+
+
+CURVES = (
+    Curve(
+        "label_loss",
+        "Label loss L_y",
+        "nats",
+        "On labelled source samples in training. It should fall and stay low.",
+    ),
+    Curve(
+        "domain_loss",
+        "Domain loss L_d",
+        "nats",
+        "Low: the domain classifier tells the domains apart. At the dashed line it guesses; well "
+        "above, it is outrun.",
+        level=(GUESSING_LOSS, "guessing, ln 2"),
+        adversarial=True,
+    ),
+    Curve(
+        "domain_accuracy",
+        "Domain accuracy",
+        "share of samples",
+        "How often the domain classifier is right. Near half means that features are alike, or "
+        "that it never learned.",
+        share=True,
+        level=(0.5, "guessing"),
+        adversarial=True,
+    ),
+    Curve("adaptation_factor", "Adaptation factor λ", "", "How much the reversed gradient counts."),
+    Curve("learning_rate", "Learning rate μ", "", "The size of the steps."),
+)
+HELD_OUT_CURVES = (
+    Curve(
+        "source_accuracy",
+        "Held-out source accuracy",
+        "share of samples",
+        "On source samples that were not trained on. Adaptation should cost little of it.",
+        evaluated=True,
+        share=True,
+    ),
+    Curve(
+        "target_accuracy",
+        "Target test accuracy",
+        "share of samples",
+        f"On labelled target samples: {MEASURED}.",
+        evaluated=True,
+        share=True,
+    ),
+    Curve(
+        "source_loss",
+        "Held-out source loss",
+        "loss",
+        "On source samples that were not trained on.",
+        evaluated=True,
+    ),
+    Curve(
+        "target_loss",
+        "Target test loss",
+        "loss",
+        f"On labelled target samples: {MEASURED}.",
+        evaluated=True,
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -32,7 +116,7 @@ class Series:
     steps: tuple[int, ...]
     values: tuple[float, ...]
 
-    def thinned(self, points: int = POINTS) -> Series:
+    def thinned(self, points: int = CURVE_POINTS) -> Series:
         """At most so many points: means of as many neighbours each."""
         width = -(-len(self.steps) // points)
         if width <= 1:
@@ -47,7 +131,7 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Key:
+class LegendKey:
     """A line of the legend."""
 
     name: str
@@ -60,8 +144,10 @@ class Chart:
 
     share      values are shares, shown in percent
     level      a value worth a dashed line, and what it is
-    floor      where the axis starts, unless a value is below; None: near the least value
     says       how to read it, in a sentence
+    broken     the step at which the loss was no longer finite
+    marked     a mark at each point: evaluations are few
+    legend     where it is not simply the series' names
     """
 
     key: str
@@ -71,23 +157,22 @@ class Chart:
     says: str
     share: bool = False
     level: tuple[float, str] | None = None
-    floor: float | None = 0.0
     steps: int = 1
-    broken: int | None = None  # the step at which the loss was no longer finite
-    marked: bool = False  # a mark at each point: evaluations are few
-    legend: tuple[Key, ...] = ()  # where it is not simply the series' names
+    broken: int | None = None
+    marked: bool = False
+    legend: tuple[LegendKey, ...] = ()
 
     @property
-    def keys(self) -> tuple[Key | Series, ...]:
+    def keys(self) -> tuple[LegendKey | Series, ...]:
         return self.legend or self.series
 
     @property
-    def drawn(self) -> bool:
+    def has_values(self) -> bool:
         return any(math.isfinite(value) for one in self.series for value in one.values)
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnChart:
     """A chart's picture, what JavaScript needs to say a value under the pointer, and a note."""
 
     chart: Chart
@@ -96,43 +181,31 @@ class Drawn:
     note: str
 
 
-def draw_chart(chart: Chart) -> Drawn:
+def draw_chart(chart: Chart) -> DrawnChart:
     """Axes, a dashed level, a line for each series."""
     series = [one.thinned() for one in chart.series if one.steps]
-    low, high, cut = _range(chart, series)
+    low, high, cut = _axis_range(chart, series)
     last = max([chart.steps, *(one.steps[-1] for one in series)])
 
     def across(step: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * step / last
+        return LEFT + (CHART_WIDTH - LEFT - RIGHT) * step / last
 
     def up(value: float) -> float:
         inside = (min(max(value, low), high) - low) / (high - low)
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * inside
+        return CHART_HEIGHT - BOTTOM - (CHART_HEIGHT - TOP - BOTTOM) * inside
 
-    parts = _axes(chart, low, high, last, across, up)
+    parts = _draw_axes(chart, low, high, last, across, up)
     for one in series:
-        parts += _line(one, across, up, marked=chart.marked)
+        parts += _draw_series(one, across, up, marked=chart.marked)
     if chart.broken is not None:
-        x = across(chart.broken)
-        beside = -5.0 if x > WIDTH / 2 else 5.0
-        parts += [
-            element("line", x1=x, x2=x, y1=TOP, y2=HEIGHT - BOTTOM, class_="broken"),
-            element(
-                "text",
-                "not finite",
-                x=x + beside,
-                y=TOP + 11,
-                text_anchor="end" if beside < 0 else "start",
-                class_="broken-name",
-            ),
-        ]
+        parts += _draw_broken(across(chart.broken))
     parts += [
-        element("line", class_="cursor", x1=LEFT, x2=LEFT, y1=TOP, y2=HEIGHT - BOTTOM),
-        element("rect", class_="catch", x=0, y=0, width=WIDTH, height=HEIGHT),
+        element("line", class_="cursor", x1=LEFT, x2=LEFT, y1=TOP, y2=CHART_HEIGHT - BOTTOM),
+        element("rect", class_="catch", x=0, y=0, width=CHART_WIDTH, height=CHART_HEIGHT),
     ]
     names = ", ".join(one.name for one in series)
     picture = drawing(
-        (WIDTH, HEIGHT),
+        (CHART_WIDTH, CHART_HEIGHT),
         f"{chart.title} over steps: {names}",
         parts,
         class_="chart",
@@ -142,7 +215,7 @@ def draw_chart(chart: Chart) -> Drawn:
     data = {
         "id": f"chart-{chart.key}",
         "left": LEFT,
-        "right": WIDTH - RIGHT,
+        "right": CHART_WIDTH - RIGHT,
         "last": last,
         "share": chart.share,
         "series": [
@@ -155,17 +228,39 @@ def draw_chart(chart: Chart) -> Drawn:
             for one in series
         ],
     }
-    return Drawn(chart, picture, data, cut)
+    return DrawnChart(chart, picture, data, cut)
 
 
-def shown_value(value: float, share: bool) -> str:
-    return f"{value:.1%}" if share else shown_number(value)
+def charts_of_run(summary: RunSummary) -> list[Chart]:
+    """One run's curves in colour, its baseline's in grey. Accuracies share one picture."""
+    found = [_chart(curve, _with_baseline(curve, summary, "plain"), [summary]) for curve in CURVES]
+    return [chart for chart in (*found, _held_out(summary)) if chart.has_values]
 
 
-def _range(chart: Chart, series: Sequence[Series]) -> tuple[float, float, str]:
+def charts_of_runs(runs: Sequence[RunSummary], names: Sequence[str]) -> list[Chart]:
+    """Every run's curves in the same axes."""
+    # losses are shown where there is no accuracy: both would say the same twice
+    accuracies = any(_values(HELD_OUT_CURVES[0], run) for run in runs)
+    held_out = HELD_OUT_CURVES[:2] if accuracies else HELD_OUT_CURVES[2:]
+    found = []
+    for curve in (*CURVES, *held_out):
+        series = [
+            _series(name, look_of(number), curve, run)
+            for number, (name, run) in enumerate(zip(names, runs, strict=True))
+        ]
+        found.append(_chart(curve, series, runs))
+    return [chart for chart in found if chart.has_values]
+
+
+def look_of(number: int) -> str:
+    """The style of a run's line: colour and dashes."""
+    return f"run{number % RUN_LOOKS} dash{number // RUN_LOOKS % 3}"
+
+
+def _axis_range(chart: Chart, series: Sequence[Series]) -> tuple[float, float, str]:
     """The axis' ends, and a note where spikes are cut off."""
     finite = np.array([v for one in series for v in one.values if math.isfinite(v)])
-    if not len(finite):
+    if not len(finite):  # means of neighbours are not finite where one of them is not
         finite = np.zeros(1)
     least, most, note = float(finite.min()), float(finite.max()), ""
     usual = float(np.quantile(finite, 0.95))
@@ -178,17 +273,17 @@ def _range(chart: Chart, series: Sequence[Series]) -> tuple[float, float, str]:
         most = 1.5 * usual
     if chart.level is not None:
         most = max(most, chart.level[0] * 1.15)
-    low = least if chart.floor is None else min(chart.floor, least)
+    low = min(0.0, least)
     high = most + 0.06 * (most - low)
     if not high > low:
         high = low + (abs(low) or 1.0)
     return low, high, note
 
 
-def _axes(
-    chart: Chart, low: float, high: float, last: float, across: Any, up: Any
+def _draw_axes(
+    chart: Chart, low: float, high: float, last: float, across: Scale, up: Scale
 ) -> list[Element]:
-    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
+    right, bottom = CHART_WIDTH - RIGHT, CHART_HEIGHT - BOTTOM
     parts = []
     for value in ticks(low, high):
         text = f"{value:.0%}" if chart.share else shown_number(value)
@@ -206,7 +301,7 @@ def _axes(
     middle = (LEFT + right) / 2
     parts += [
         element("line", x1=LEFT, x2=right, y1=bottom, y2=bottom, class_="axis"),
-        element("text", "step", x=middle, y=HEIGHT - 3, text_anchor="middle", class_="unit"),
+        element("text", "step", x=middle, y=CHART_HEIGHT - 3, text_anchor="middle", class_="unit"),
     ]
     if chart.level is not None:
         value, name = chart.level
@@ -218,7 +313,7 @@ def _axes(
     return parts
 
 
-def _line(one: Series, across: Any, up: Any, *, marked: bool) -> list[Element]:
+def _draw_series(one: Series, across: Scale, up: Scale, *, marked: bool) -> list[Element]:
     """A path with gaps where a value is not finite; marks where asked for."""
     path, pen_down, parts = [], False, []
     for step, value in zip(one.steps, one.values, strict=True):
@@ -229,7 +324,7 @@ def _line(one: Series, across: Any, up: Any, *, marked: bool) -> list[Element]:
         pen_down = True
     parts.append(element("path", d="".join(path), class_=f"line {one.look}"))
     # a lone point has no line
-    if len(one.steps) == 1 or (marked and len(one.steps) <= MARKED):
+    if len(one.steps) == 1 or (marked and len(one.steps) <= POINTS_MARKED):
         dots = "".join(
             f"M{across(step):.1f} {up(value):.1f}h0"
             for step, value in zip(one.steps, one.values, strict=True)
@@ -237,3 +332,85 @@ def _line(one: Series, across: Any, up: Any, *, marked: bool) -> list[Element]:
         )
         parts.append(element("path", d=dots, class_=f"marks {one.look}"))
     return parts
+
+
+def _draw_broken(x: float) -> list[Element]:
+    """A line where the loss was no longer finite."""
+    right = x > CHART_WIDTH / 2
+    return [
+        element("line", x1=x, x2=x, y1=TOP, y2=CHART_HEIGHT - BOTTOM, class_="broken"),
+        element(
+            "text",
+            "not finite",
+            x=x - 5.0 if right else x + 5.0,
+            y=TOP + 11,
+            text_anchor="end" if right else "start",
+            class_="broken-name",
+        ),
+    ]
+
+
+def _first_broken(summary: RunSummary) -> int | None:
+    """The step by which a loss was no longer finite; None where it always was."""
+    for record in summary.training:
+        losses = (record.label_loss, record.domain_loss)
+        if any(loss is not None and not math.isfinite(loss) for loss in losses):
+            return record.step
+    return summary.step if summary.failure and "finite" in summary.failure else None
+
+
+def _held_out(summary: RunSummary) -> Chart:
+    """Source and target in one picture, told apart by colour, dashes and mark."""
+    share = any(_values(curve, summary) for curve in HELD_OUT_CURVES[:2])
+    source, target = HELD_OUT_CURVES[:2] if share else HELD_OUT_CURVES[2:]
+    series, keys = [], []
+    for curve, side in ((source, "source"), (target, "target")):
+        name = "source" if side == "source" else "target test"
+        found = _with_baseline(curve, summary, side)
+        series += [replace(one, name=f"{name}, {one.name}") for one in found]
+        keys += [LegendKey(name, side)] if found else []
+    if any("baseline" in one.look for one in series):
+        keys.append(LegendKey("source only", "baseline"))
+    tested = any(key.look == "target" for key in keys)
+    says = source.says + (f" Target test: {MEASURED}." if tested else "")
+    title = f"Held-out {'accuracy' if share else 'loss'}"
+    both = Curve("held_out", title, source.unit, says, True, share)
+    return replace(_chart(both, series, [summary]), legend=tuple(keys))
+
+
+def _with_baseline(curve: Curve, summary: RunSummary, look: str) -> list[Series]:
+    own = "this run" if summary.baseline is None else "adapted"
+    found = [_series(own, look, curve, summary)]
+    if summary.baseline is not None and curve.field not in ("adaptation_factor", "learning_rate"):
+        found.insert(0, _series("source only", f"baseline {look}", curve, summary.baseline))
+    return [one for one in found if one.steps]
+
+
+def _series(name: str, look: str, curve: Curve, summary: RunSummary) -> Series:
+    values = _values(curve, summary)
+    return Series(name, look, tuple(step for step, _ in values), tuple(v for _, v in values))
+
+
+def _values(curve: Curve, summary: RunSummary) -> list[tuple[int, float]]:
+    records = summary.evaluations if curve.evaluated else summary.training
+    values = ((record.step, getattr(record, curve.field)) for record in records)
+    return [(step, float(value)) for step, value in values if value is not None]
+
+
+def _chart(curve: Curve, series: Sequence[Series], runs: Sequence[RunSummary]) -> Chart:
+    adversarial = any(r.domain_accuracy is not None for run in runs for r in run.training)
+    title, says = curve.title, curve.says
+    if curve.field == "domain_loss" and not adversarial:
+        title, says = "Loss between domains", "What the objective adds for the domains."
+    return Chart(
+        curve.field.replace("_", "-"),
+        title,
+        curve.unit,
+        tuple(one for one in series if one.steps),
+        says,
+        share=curve.share,
+        level=curve.level if adversarial or not curve.adversarial else None,
+        steps=max(run.steps for run in runs),
+        broken=_first_broken(runs[0]) if len(runs) == 1 else None,
+        marked=curve.evaluated,
+    )

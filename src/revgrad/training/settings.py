@@ -1,4 +1,4 @@
-"""How to train: every number of §4 and appendix C, and the switches around them."""
+"""Settings of a training: every number of §4 and appendix C, and the switches around them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import dataclasses
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, TypedDict
 
 import torch
 
 from revgrad.adapter import POLICIES, BatchNormPolicy
 from revgrad.errors import InputError, unknown
-from revgrad.schedules import Annealed, RampUp, Schedule, describe_schedule
+from revgrad.schedules import Annealed, Constant, RampUp, Schedule, describe_schedule
 
 #: From parameter groups to an optimiser; the trainer sets each group's rate at every step.
 OptimiserFactory = Callable[[list[dict[str, Any]], "Settings"], torch.optim.Optimizer]
@@ -21,7 +21,7 @@ OptimiserFactory = Callable[[list[dict[str, Any]], "Settings"], torch.optim.Opti
 def _sgd(groups: list[dict[str, Any]], settings: Settings) -> torch.optim.Optimizer:
     return torch.optim.SGD(
         groups,
-        lr=settings.rate(0.0),
+        lr=settings.at(0.0).learning_rate,
         momentum=settings.momentum,
         weight_decay=settings.weight_decay,
         # one kernel for all parameters where the device has it
@@ -29,51 +29,64 @@ def _sgd(groups: list[dict[str, Any]], settings: Settings) -> torch.optim.Optimi
     )
 
 
+def _adam(groups: list[dict[str, Any]], settings: Settings) -> torch.optim.Optimizer:
+    rate = settings.at(0.0).learning_rate
+    return torch.optim.Adam(groups, lr=rate, weight_decay=settings.weight_decay)
+
+
+def _adamw(groups: list[dict[str, Any]], settings: Settings) -> torch.optim.Optimizer:
+    rate = settings.at(0.0).learning_rate
+    return torch.optim.AdamW(groups, lr=rate, weight_decay=settings.weight_decay)
+
+
 #: Optimisers by the name that `--optimiser` takes.
-OPTIMISERS: dict[str, OptimiserFactory] = {
-    "sgd": _sgd,
-    "adam": lambda groups, s: torch.optim.Adam(groups, lr=s.rate(0.0), weight_decay=s.weight_decay),
-    "adamw": lambda groups, s: torch.optim.AdamW(
-        groups, lr=s.rate(0.0), weight_decay=s.weight_decay
-    ),
-}
+OPTIMISERS: dict[str, OptimiserFactory] = {"sgd": _sgd, "adam": _adam, "adamw": _adamw}
+
+
+class Scheduled(NamedTuple):
+    """Values of the schedules at one moment: λ and μ."""
+
+    adaptation_factor: float
+    learning_rate: float
 
 
 @dataclass(frozen=True)
 class Settings:
     """The defaults are the paper's (§4, appendix C) where it gives a number.
 
-    steps            length of training; progress is step / steps
-    batch            rows of a step over all processes, `source_share` of them from the source
-    rate, factor     schedules of μ and λ
-    optimiser        a name (sgd, adam, adamw), or a callable (groups, settings) → Optimizer
+    steps              length of training; progress is step / steps
+    batch_size         samples of a step over all processes, `source_share` of them from the source
+    learning_rate      schedule of μ; a number is a constant one
+    adaptation_factor  schedule of λ; a number is a constant one
+    optimiser          a name (sgd, adam, adamw), or a callable (groups, settings) → Optimizer
     momentum, weight_decay
-    domain_rate      the domain classifier's rate is μ times this
-    max_norm         limit of the l2 norm of the weights into each unit, after every step
-    clip             limit of the norm of all gradients together
-    batch_norm       what BatchNorm sees: joint, separate or target (see DomainAdapter)
-    average          decay of a moving average of the weights, which is then what is evaluated and
-                     handed back; None: the weights themselves
-    seed             decides batches, dropout, augmentation (and initial weights where we make them)
-    channels_last    memory order of image tensors: same numbers to rounding, faster on CPU and CUDA
-    device           "auto" (cuda, mps, cpu in that order), or a torch device
+    domain_lr_factor   the domain classifier's learning rate is μ times this
+    max_weight_norm    limit of the l2 norm of the weights into each unit, after every step; None:
+                       the network's own limit where its blueprint has one; 0: none
+    max_gradient_norm  limit of the norm of all gradients together
+    batch_norm         what BatchNorm sees: joint, separate or target (see DomainAdapter)
+    ema_decay          decay of an exponential moving average (EMA) of the weights, which is then
+                       what is evaluated and handed back; None: the weights themselves
+    seed               decides batches, dropout, augmentation (and initial weights that we make)
+    channels_last      memory order of image tensors: same numbers to rounding, faster on CPU, CUDA
+    device             "auto" (cuda, mps, cpu in that order), or a torch device
     evaluate_every, log_every, checkpoint_every
-                     in steps; 0: at the end only. They never change the weights
+                       in steps; 0: at the end only. They never change the weights
     """
 
     steps: int = 10_000
-    batch: int = 128
+    batch_size: int = 128
     source_share: float = 0.5
-    rate: Schedule = field(default_factory=Annealed)
-    factor: Schedule = field(default_factory=RampUp)
+    learning_rate: Schedule | float = field(default_factory=Annealed)
+    adaptation_factor: Schedule | float = field(default_factory=RampUp)
     optimiser: str | OptimiserFactory = "sgd"
     momentum: float = 0.9
     weight_decay: float = 0.0
-    domain_rate: float = 1.0
-    max_norm: float | None = None
-    clip: float | None = None
+    domain_lr_factor: float = 1.0
+    max_weight_norm: float | None = None
+    max_gradient_norm: float | None = None
     batch_norm: BatchNormPolicy = "joint"
-    average: float | None = None
+    ema_decay: float | None = None
     seed: int = 0
     channels_last: bool = True
     device: str = "auto"
@@ -86,21 +99,31 @@ class Settings:
             if not condition:
                 raise InputError(text)
 
+        for name in WHOLE_NUMBERS:
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        for name in SCHEDULED:
+            object.__setattr__(self, name, _schedule(name, getattr(self, name)))
         need(self.steps >= 1, f"steps must be at least 1, not {self.steps}")
-        need(self.batch >= 2, f"batch must be at least 2, not {self.batch}")
+        need(self.batch_size >= 2, f"batch_size must be at least 2, not {self.batch_size}")
         need(
             0 < self.source_share < 1,
             f"source_share must lie between 0 and 1, not {self.source_share}",
         )
         need(0 <= self.momentum < 1, f"momentum must lie in [0, 1), not {self.momentum}")
         need(self.weight_decay >= 0, f"weight_decay must be ≥ 0, not {self.weight_decay}")
-        need(self.domain_rate > 0, f"domain_rate must be above 0, not {self.domain_rate}")
-        for name in ("max_norm", "clip"):
-            value = getattr(self, name)
-            need(value is None or value > 0, f"{name} must be above 0 (or none), not {value}")
         need(
-            self.average is None or 0 < self.average < 1,
-            f"average must lie between 0 and 1 (or none), not {self.average}",
+            self.domain_lr_factor > 0,
+            f"domain_lr_factor must be above 0, not {self.domain_lr_factor}",
+        )
+        norm = self.max_weight_norm
+        need(norm is None or norm >= 0, f"max_weight_norm must be 0 (none) or more, not {norm}")
+        limit = self.max_gradient_norm
+        need(
+            limit is None or limit > 0, f"max_gradient_norm must be above 0 (or none), not {limit}"
+        )
+        need(
+            self.ema_decay is None or 0 < self.ema_decay < 1,
+            f"ema_decay must lie between 0 and 1 (or none), not {self.ema_decay}",
         )
         need(self.seed >= 0, f"seed must be ≥ 0, not {self.seed}")
         need(
@@ -112,22 +135,29 @@ class Settings:
         if isinstance(self.optimiser, str) and self.optimiser not in OPTIMISERS:
             raise unknown("optimiser", self.optimiser, OPTIMISERS)
 
+    def at(self, progress: float) -> Scheduled:
+        """λ and μ at a progress from 0 to 1."""
+        factor, rate = self.adaptation_factor, self.learning_rate
+        assert callable(factor)
+        assert callable(rate)  # numbers became schedules when the settings were made
+        return Scheduled(factor(progress), rate(progress))
+
     def make_optimiser(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
         factory = OPTIMISERS[self.optimiser] if isinstance(self.optimiser, str) else self.optimiser
         return factory(groups, self)
 
     def sizes(self, domains: int) -> list[int]:
-        """Rows of each domain in a batch; the source's share first, the rest shared equally.
+        """Samples of each domain in a batch; the source's share first, the rest shared equally.
 
         With one domain, as in source-only training, the batch is the source's share of it:
-        the very rows the label predictor sees when there is a target.
+        the very samples the label predictor sees when there is a target.
         """
-        source = min(max(round(self.batch * self.source_share), 1), self.batch - 1)
+        source = min(max(round(self.batch_size * self.source_share), 1), self.batch_size - 1)
         if domains == 1:
             return [source]
-        others, rest = domains - 1, self.batch - source
+        others, rest = domains - 1, self.batch_size - source
         if rest < others:
-            raise InputError(f"a batch of {self.batch} is too small for {domains} domains")
+            raise InputError(f"a batch of {self.batch_size} is too small for {domains} domains")
         return [source, *(rest * (i + 1) // others - rest * i // others for i in range(others))]
 
     def describe(self) -> dict[str, Any]:
@@ -135,7 +165,7 @@ class Settings:
         values: dict[str, Any] = {}
         for item in dataclasses.fields(self):
             value = getattr(self, item.name)
-            if item.name in ("rate", "factor"):
+            if item.name in SCHEDULED:
                 value = describe_schedule(value)
             elif callable(value):
                 value = getattr(value, "__qualname__", repr(value))
@@ -145,10 +175,64 @@ class Settings:
         return values
 
 
+class SettingsChanges(TypedDict, total=False):
+    """The fields of `Settings` as keywords: `adapt(…, steps=5000, learning_rate=1e-3)`."""
+
+    steps: int
+    batch_size: int
+    source_share: float
+    learning_rate: Schedule | float
+    adaptation_factor: Schedule | float
+    optimiser: str | OptimiserFactory
+    momentum: float
+    weight_decay: float
+    domain_lr_factor: float
+    max_weight_norm: float | None
+    max_gradient_norm: float | None
+    batch_norm: BatchNormPolicy
+    ema_decay: float | None
+    seed: int
+    channels_last: bool
+    device: str
+    evaluate_every: int
+    log_every: int
+    checkpoint_every: int
+
+
+#: Settings that are schedules: a number there is a constant one.
+SCHEDULED = ("learning_rate", "adaptation_factor")
+#: Settings that count something.
+WHOLE_NUMBERS = ("steps", "batch_size", "seed", "evaluate_every", "log_every", "checkpoint_every")
+#: Settings that may differ when a run is resumed: they do not change what it computes.
+RESUME_MAY_CHANGE = frozenset({"device", "evaluate_every", "log_every", "checkpoint_every"})
+
+
 def without_addresses(text: str) -> str:
     """A `repr` in one line, without memory addresses, which differ from process to process."""
     return " ".join(re.sub(r" at 0x[0-9a-fA-F]+", "", text).split())
 
 
-#: Settings that may differ when a run is resumed: they do not change what it computes.
-DISPLAY = frozenset({"device", "evaluate_every", "log_every", "checkpoint_every"})
+def _whole(name: str, value: Any) -> int:
+    """A whole number, also one written as 1e4."""
+    if _is_number(value) and float(value).is_integer():
+        return int(value)
+    raise InputError(f"{name} must be a whole number, not {value!r}")
+
+
+def _schedule(name: str, value: Any) -> Schedule:
+    if _is_number(value):
+        return Constant(float(value))
+    if not callable(value):
+        raise InputError(
+            f"{name} is a number or a schedule (a function of progress, as RampUp()), not {value!r}"
+        )
+    return value  # type: ignore[no-any-return]
+
+
+def _is_number(value: Any) -> bool:
+    """Python's and NumPy's numbers, and tensors of one; not booleans."""
+    return (
+        not isinstance(value, bool | str)
+        and hasattr(value, "__float__")
+        and getattr(value, "ndim", 0) == 0
+    )

@@ -7,39 +7,57 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from revgrad.adapter import DomainAdapter, evaluating, keeping_modes
-from revgrad.batches import map_inputs
+from revgrad._distributed import (
+    any_process,
+    choose_device,
+    distribute,
+    from_first_process,
+    rank,
+    world_size,
+)
+from revgrad.adapter import DomainAdapter, evaluating, keeping_modes, taking
+from revgrad.batch import map_inputs
 from revgrad.domains.domain import Domain
 from revgrad.errors import InputError, NonFiniteLossError
-from revgrad.evaluation.accuracy import Evaluation, check_classes, evaluate
+from revgrad.evaluation import Evaluation, check_classes, evaluate
 from revgrad.objectives import Adversarial, Losses, Objective, cross_entropy
-from revgrad.processes import any_process, from_first_process, rank, world_size
-from revgrad.training.averaging import WeightAverage
-from revgrad.training.batches import PairedBatches
-from revgrad.training.best import Best, copied
-from revgrad.training.checkpoints import (
+from revgrad.training.callbacks import Callback, EvaluationRecord, TrainingRecord, TrainingResult
+from revgrad.training.checkpoint import (
     Checkpoint,
     optimiser_state,
     restore_optimiser,
     tensors_under,
 )
-from revgrad.training.constraints import limit_norms, weight_matrices
-from revgrad.training.distributed import choose_device, distribute
-from revgrad.training.events import EvaluationRecord, Events, Outcome, TrainingRecord
-from revgrad.training.memory import keep_large_buffers
-from revgrad.training.randomness import derive, seed_torch, undisturbed
-from revgrad.training.restoring import fill
-from revgrad.training.runs import Run, RunConfig, this_command
+from revgrad.training.metrics import RunningMeans
+from revgrad.training.paired_batches import PairedBatches
+from revgrad.training.record import record_of
+from revgrad.training.run import Provenance, Run, RunConfig, this_command
+from revgrad.training.session import (
+    Interrupted,
+    Step,
+    StopRequest,
+    derive,
+    keep_large_buffers,
+    preserved_rng,
+    seed_torch,
+    stop_request,
+)
 from revgrad.training.settings import Settings, without_addresses
-from revgrad.training.step import Step
-from revgrad.training.stopping import Interrupted, StopRequest, stop_request
-from revgrad.training.window import Window
+from revgrad.training.weights import (
+    BestWeights,
+    MovingAverage,
+    copied_state,
+    fill_module,
+    limit_norms,
+    weight_matrices,
+)
 from revgrad.version import __version__
 
 log = logging.getLogger("revgrad")
@@ -51,14 +69,14 @@ Scorer = Callable[["Trainer", int], float]
 class Trainer:
     """Trains an adapter on a labelled source and, where there is one, an unlabelled target.
 
-    held_out, target_test   labelled data to evaluate on; reported, never used for any choice
+    held_out, test   labelled data to evaluate on; reported, never used for any choice
     run                     a directory that keeps metrics and checkpoints; the same call resumes it
     scorer                  a label-free judgement of the weights at each evaluation, the higher the
                             better: those it likes best are handed back instead of the last
-    events                  callbacks (see events.py)
-    network_name, options   what a run's configuration says of where network and data came from
+    callbacks               what is told of every record (see callbacks.py)
+    provenance              where network and data came from, for the run's configuration
 
-    To change what is minimised, write an objective; to watch, write events. What is meant to be
+    To change what is minimised, write an objective; to watch, write a callback. What is meant to be
     overridden, if anything, is `train_step`.
     """
 
@@ -71,23 +89,22 @@ class Trainer:
         objective: Objective | None = None,
         settings: Settings | None = None,
         held_out: Domain | None = None,
-        target_test: Domain | None = None,
+        test: Domain | None = None,
         run: Run | None = None,
         scorer: Scorer | None = None,
-        events: Sequence[Events] = (),
-        network_name: str | None = None,
+        callbacks: Sequence[Callback] = (),
         method: str | None = None,
-        options: dict[str, Any] | None = None,
+        provenance: Provenance | None = None,
     ) -> None:
         self.settings = Settings() if settings is None else settings
         self.objective: Objective = Adversarial() if objective is None else objective
         self.adapter = adapter
         self.adapter.batch_norm = self.settings.batch_norm
-        self.held_out, self.target_test = held_out, target_test
+        self.held_out, self.test = held_out, test
         self.run = run
         self.scorer = scorer
-        self.best: Best | None = None
-        self.events = list(events) if rank() == 0 else []
+        self.best: BestWeights | None = None
+        self.callbacks = list(callbacks) if rank() == 0 else []
         domains = [source] if target is None else [source, target]
         check_domains(domains)
         sizes = self.settings.sizes(len(domains))
@@ -101,23 +118,23 @@ class Trainer:
         )
         if self.channels_last:
             self.adapter.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._check_outputs(domains)
-        self.config = self._describe(network_name, method, options or {})
+        outputs = self._check_outputs(domains)
+        self.config = self._describe(outputs, method, provenance or Provenance())
         self.optimiser = self.settings.make_optimiser(self._groups())
         self.step = distribute(Step(adapter, self.objective))
         # of rank 0's weights, which `distribute` has given to all processes
-        self.average: WeightAverage | None = None
-        if self.settings.average is not None:
-            self.average = WeightAverage(adapter.network, self.settings.average)
+        self.average: MovingAverage | None = None
+        if self.settings.ema_decay is not None:
+            self.average = MovingAverage(adapter.network, self.settings.ema_decay)
         self._limited = weight_matrices(adapter)
-        self.window = Window(self.device)
+        self.window = RunningMeans(self.device)
         self._seconds_before = 0.0
         self._began = time.monotonic()
         self._evaluations: list[EvaluationRecord] = []
 
     # -- §4: the training procedure -----------------------------------------------------------
 
-    def fit(self) -> Outcome:
+    def fit(self) -> TrainingResult:
         """Train to the end, from the run's last checkpoint where it has one."""
         with self._prepared() as stop:
             start = self._resume()
@@ -132,7 +149,7 @@ class Trainer:
         """One step of stochastic gradient descent; returns its λ and μ."""
         settings = self.settings
         progress = step / settings.steps
-        factor, rate = settings.factor(progress), settings.rate(progress)
+        factor, rate = settings.at(progress)
 
         batch = self.batches.batch(step)
         if self.device.type != "cpu":
@@ -143,13 +160,13 @@ class Trainer:
 
         self.optimiser.zero_grad(set_to_none=True)
         losses.total.backward()  # type: ignore[no-untyped-call]
-        if settings.clip is not None:
-            nn.utils.clip_grad_norm_(self.adapter.parameters(), settings.clip)
+        if settings.max_gradient_norm is not None:
+            nn.utils.clip_grad_norm_(self.adapter.parameters(), settings.max_gradient_norm)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["rate_factor"]
         self.optimiser.step()
-        if settings.max_norm is not None:
-            limit_norms(self._limited, settings.max_norm)
+        if settings.max_weight_norm:
+            limit_norms(self._limited, settings.max_weight_norm)
         if self.average is not None:
             self.average.update(step)
         self.window.add(losses, batch.domains, batch.total_labelled > 0)
@@ -186,20 +203,20 @@ class Trainer:
             label_loss=sums.label_loss,
             domain_loss=sums.domain_loss,
             domain_accuracy=sums.domain_accuracy,
-            factor=factor,
-            rate=rate,
+            adaptation_factor=factor,
+            learning_rate=rate,
             seconds=self._seconds(),
         )
         self._record(record)
         self._tell("on_log", record)
 
     def _evaluate(self, step: int) -> None:
-        nothing = self.held_out is None and self.target_test is None and self.scorer is None
+        nothing = self.held_out is None and self.test is None and self.scorer is None
         if rank() != 0 or nothing:
             return
         score = None if self.scorer is None else self._choose(step, self.scorer(self, step))
         source = None if self.held_out is None else self.evaluate(self.held_out)
-        target = None if self.target_test is None else self.evaluate(self.target_test)
+        target = None if self.test is None else self.evaluate(self.test)
         record = EvaluationRecord(
             step=step,
             source_accuracy=None if source is None else source.accuracy,
@@ -217,7 +234,7 @@ class Trainer:
         """Keep the weights where none before were better; a score that is no number never wins."""
         if not math.isnan(score) and (self.best is None or score > self.best.score):
             with self.as_returned():
-                self.best = Best(step, score, copied(self.adapter.network))
+                self.best = BestWeights(step, score, copied_state(self.adapter.network))
         return score
 
     def _record(self, record: TrainingRecord | EvaluationRecord) -> None:
@@ -225,7 +242,7 @@ class Trainer:
             self.run.append(record)
 
     def _tell(self, event: str, *arguments: Any) -> None:
-        for listener in self.events:
+        for listener in self.callbacks:
             getattr(listener, event)(self, *arguments)
 
     def _seconds(self) -> float:
@@ -242,18 +259,17 @@ class Trainer:
             self.adapter.train()
             if self.device.type == "cpu":
                 keep_large_buffers()
-            stack.enter_context(undisturbed(self.device))
-            stack.callback(self._close_events)
+            stack.enter_context(preserved_rng(self.device))
+            stack.callback(self._close_callbacks)
             if self.run is None:
                 yield StopRequest()  # nothing to save: signals do what they always do
                 return
             if rank() == 0:
                 stack.enter_context(self.run.opened(self.config))
-                self._warn_of_another_machine(self.run.config)
             yield stack.enter_context(stop_request())
 
-    def _close_events(self) -> None:
-        for listener in self.events:
+    def _close_callbacks(self) -> None:
+        for listener in self.callbacks:
             close = getattr(listener, "close", None)
             if close is not None:
                 close()
@@ -293,8 +309,8 @@ class Trainer:
             if rank() == 0:
                 self.run.note_failure(what)
         return NonFiniteLossError(
-            f"{what}{kept}. A smaller rate, a limit on gradients (clip) or on weights (max_norm) "
-            "would do"
+            f"{what}{kept}. A smaller learning_rate, a limit on gradients (max_gradient_norm) or "
+            "on weights (max_weight_norm) would do"
         )
 
     def _save(self, step: int) -> None:
@@ -327,7 +343,7 @@ class Trainer:
             self.run.cut_back(checkpoint.step if checkpoint else 0)
         if checkpoint is None:
             return 0
-        fill(self.adapter, tensors_under(checkpoint.tensors, "adapter"))
+        fill_module(self.adapter, tensors_under(checkpoint.tensors, "adapter"))
         restore_optimiser(
             self.optimiser, tensors_under(checkpoint.tensors, "optimiser"), checkpoint.optimiser
         )
@@ -335,25 +351,37 @@ class Trainer:
             saved = tensors_under(checkpoint.tensors, "average")
             for name, value in self.average.tensors().items():
                 value.copy_(saved[name])
-        self.best = Best.of(tensors_under(checkpoint.tensors, "best"))
+        self.best = BestWeights.of(tensors_under(checkpoint.tensors, "best"))
         self.window.restore(tensors_under(checkpoint.tensors, "window"))
         self._seconds_before = checkpoint.seconds
         records = self.run.records()
         self._evaluations = [r for r in records if isinstance(r, EvaluationRecord)]
+        if rank() == 0:
+            self._say_what_is_left(checkpoint.step)
         return checkpoint.step
 
-    def _finish(self) -> Outcome:
+    def _say_what_is_left(self, step: int) -> None:
+        assert self.run is not None
+        if step >= self.settings.steps:
+            log.info("%s is finished: nothing is left to train", self.run.folder)
+            return
+        log.info("%s goes on at step %d of %d", self.run.folder, step, self.settings.steps)
+        self._warn_of_another_machine(self.run.config)
+
+    def _finish(self) -> TrainingResult:
         if self.average is not None:
             self.average.hand_over()
         best = None if self.scorer is None else from_first_process(self.best)
         if best is not None:
-            fill(self.adapter.network, best.weights)
+            fill_module(self.adapter.network, best.weights)
         returned = [r for r in self._evaluations if best is None or r.step == best.step]
         last = returned[-1] if returned else None
-        outcome = Outcome(self.settings.steps, last, self._seconds())
+        result = TrainingResult(self.settings.steps, last, self._seconds())
         self._plain_memory()
-        self._tell("on_end", outcome)
-        return outcome
+        self._tell("on_end", result)
+        if self.run is not None and rank() == 0:
+            record_of(self.config, result).write(self.run.folder)
+        return result
 
     def _plain_memory(self) -> None:
         """The network goes back as it came, also when training was interrupted."""
@@ -372,36 +400,38 @@ class Trainer:
         classifier = trained(self.adapter.domain_classifier)
         if not network:
             raise InputError("the network has no parameter that requires a gradient")
-        factor = self.settings.domain_rate
+        factor = self.settings.domain_lr_factor
         if factor == 1.0:  # one group costs less than two
             return [{"params": [*network, *classifier], "rate_factor": 1.0}]
         groups = [(network, 1.0), (classifier, factor)]
         return [{"params": p, "rate_factor": f} for p, f in groups if p]
 
-    def _check_outputs(self, domains: list[Domain]) -> None:
-        """Labels must be among the network's outputs: found out now, not by a crash in a kernel."""
+    def _check_outputs(self, domains: list[Domain]) -> int | None:
+        """Labels must be among the network's outputs: found out now, not by a crash in a kernel.
+
+        Returns the number of outputs where the network gives one vector a sample.
+        """
         example = domains[0].batch([0], augment=False).inputs
-        with torch.no_grad(), evaluating(self.adapter):
+        with torch.no_grad(), evaluating(self.adapter), taking(example):
             shown = self.adapter.predict(map_inputs(lambda x: x.to(self.device), example))
-        evaluated = [domain for domain in (self.held_out, self.target_test) if domain is not None]
+        evaluated = [domain for domain in (self.held_out, self.test) if domain is not None]
         if not isinstance(shown, Tensor):
             if evaluated:
                 raise InputError(
                     f"the network returns a {type(shown).__name__}: it can be trained with a label "
                     "loss of your own, but evaluation needs one tensor; take held_out=0 and no "
-                    "target_test"
+                    "test"
                 )
-            return
+            return None
         for domain in [*domains, *evaluated]:
             if domain.is_classification and shown.ndim == 2:
                 check_classes(domain, shown.shape[1])
+        return int(shown.shape[1]) if shown.ndim == 2 else None
 
-    def _describe(
-        self, network_name: str | None, method: str | None, options: dict[str, Any]
-    ) -> RunConfig:
+    def _describe(self, outputs: int | None, method: str | None, given: Provenance) -> RunConfig:
         source = self.batches.domains[0]
         roles = dict(zip(("source", "target"), self.batches.domains, strict=False))
-        for role, domain in (("held_out", self.held_out), ("target_test", self.target_test)):
+        for role, domain in (("held_out", self.held_out), ("test", self.test)):
             if domain is not None:
                 roles[role] = domain
         kept = self.run is not None
@@ -410,13 +440,13 @@ class Trainer:
             method=method or objective,
             objective=objective,
             chosen_by="" if self.scorer is None else without_addresses(repr(self.scorer)),
-            network=network_name or type(self.adapter.network).__qualname__,
             layer=self.adapter.layer,
             settings=self.settings.describe(),
             input_shape=source.shape,
+            outputs=outputs,
             class_count=source.class_count,
             classes=None if source.classes is None else list(source.classes),
-            domain_hidden=list(getattr(self.adapter.domain_classifier, "hidden", ())),
+            domain_classifier=list(getattr(self.adapter.domain_classifier, "hidden", ())),
             domains={
                 role: {
                     "name": domain.name,
@@ -434,8 +464,12 @@ class Trainer:
                 "channels_last": self.channels_last,
                 "processes": world_size(),
             },
-            options=options,
-            command=this_command(),
+            provenance=replace(
+                given,
+                network=given.network or type(self.adapter.network).__qualname__,
+                source=given.source or source.name,
+                command=given.command or this_command(),
+            ),
             version=__version__,
             label_loss=_name_of(getattr(self.objective, "label_loss", None)),
             preprocessing=without_addresses(repr(self.adapter.preprocessing)),

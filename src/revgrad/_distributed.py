@@ -1,0 +1,159 @@
+"""Several processes that train together: ranks, sums over ranks, the process group, the device.
+
+`torchrun` starts the processes, DistributedDataParallel joins their gradients. With one process
+everything here is trivial.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
+
+import torch
+import torch.distributed
+from torch import Tensor, nn
+
+from revgrad.errors import InputError
+
+_T = TypeVar("_T")
+
+
+def world_size() -> int:
+    """Number of processes that train together."""
+    return torch.distributed.get_world_size() if _together() else 1
+
+
+def rank() -> int:
+    """This process's number, from 0."""
+    return torch.distributed.get_rank() if _together() else 0
+
+
+def sum_over_processes(x: Tensor) -> Tensor:
+    """The sum of every process's `x`; gradients flow back to each process's own `x`."""
+    return _Sum.apply(x) if _together() else x  # type: ignore[no-untyped-call]
+
+
+def gather_samples(x: Tensor) -> Tensor:
+    """Every process's samples of `x`, in the order of the processes; numbers may be unequal.
+
+    Gradients of all processes' copies flow back to the process whose samples they are.
+    """
+    if not _together():
+        return x
+    counts = torch.zeros(world_size(), dtype=torch.int64, device=x.device)
+    counts[rank()] = len(x)
+    torch.distributed.all_reduce(counts)
+    before, after = int(counts[: rank()].sum()), int(counts[rank() + 1 :].sum())
+    shape = x.shape[1:]
+    # one process's samples and the others' zeros: a sum puts them side by side
+    return sum_over_processes(
+        torch.cat([x.new_zeros((before, *shape)), x, x.new_zeros((after, *shape))])
+    )
+
+
+def from_first_process(value: _T) -> _T:
+    """Process 0's value, on every process (pickled: for our own processes, never for files)."""
+    if not _together():
+        return value
+    shared = [value if rank() == 0 else None]
+    torch.distributed.broadcast_object_list(shared, src=0)
+    return cast(_T, shared[0])
+
+
+def any_process(flag: bool, device: torch.device) -> bool:
+    """True on every process where it is True on one."""
+    if not _together():
+        return flag
+    value = torch.tensor(int(flag), device=device)
+    torch.distributed.all_reduce(value, op=torch.distributed.ReduceOp.MAX)
+    return bool(value)
+
+
+def _together() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+class _Sum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.detach().clone()
+        torch.distributed.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        total = gradient.contiguous().clone()
+        torch.distributed.all_reduce(total)
+        return total
+
+
+def started_by_torchrun() -> bool:
+    return all(name in os.environ for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR"))
+
+
+def choose_device(wanted: str) -> torch.device:
+    """`auto`: cuda (this process's own card), mps, cpu, whichever there is first."""
+    local = int(os.environ.get("LOCAL_RANK", 0))
+    if wanted == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda", local % torch.cuda.device_count())
+        if torch.backends.mps.is_available() and not started_by_torchrun():
+            return torch.device("mps")
+        return torch.device("cpu")
+    try:
+        device = torch.device(wanted)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"device '{wanted}' can't be used here ({reason}); 'auto' or 'cpu' would do"
+        ) from error
+    if wanted == "cuda":
+        return torch.device("cuda", local % torch.cuda.device_count())
+    return device
+
+
+@contextmanager
+def process_group(device: str) -> Iterator[None]:
+    """Join the other processes where torchrun started this one; leave them at the end."""
+    if not started_by_torchrun() or torch.distributed.is_initialized():
+        yield
+        return
+    from torch.distributed.distributed_c10d import PrefixStore
+    from torch.distributed.rendezvous import rendezvous
+
+    backend = "nccl" if choose_device(device).type == "cuda" else "gloo"
+    # After a restart torchrun's default store still holds the addresses of the processes before,
+    # and gloo would try to connect to them: each attempt gets keys of its own.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store, rank, world = next(rendezvous("env://"))
+    torch.distributed.init_process_group(
+        backend,
+        store=PrefixStore(f"revgrad attempt {attempt}", store),
+        rank=rank,
+        world_size=world,
+    )
+    group = torch.distributed.group.WORLD
+    try:
+        yield
+    except BaseException:
+        # Where a peer died in the middle of a step, gloo's destructor can wait for a thread of its
+        # own that waits for Python's lock, for ever: such a group is left to the process's end.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
+        raise
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def distribute(step: nn.Module) -> nn.Module:
+    """`step` itself for one process; for several, wrapped so that backward averages gradients.
+
+    A process whose samples have no label leaves the label predictor without a gradient in that
+    step, and some objectives never use the domain classifier: hence find_unused_parameters.
+    """
+    if world_size() == 1:
+        return step
+    return nn.parallel.DistributedDataParallel(step, find_unused_parameters=True)

@@ -1,0 +1,507 @@
+"""The front door: from a network and two domains to an adapted network, in one call."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from revgrad._distributed import process_group
+from revgrad.adapter import DeployableModel, DomainAdapter
+from revgrad.diagnostics.recorder import EVIDENCE_SAMPLES, EvidenceRecorder
+from revgrad.diagnostics.scores import RECOMMENDED_SCORE
+from revgrad.domains.common_shape import match_colours, resized, with_classes
+from revgrad.domains.domain import HELD_OUT, Domain
+from revgrad.domains.registry import as_domain
+from revgrad.errors import InputError, RunError
+from revgrad.evaluation import Evaluation, evaluate, features_at, outputs
+from revgrad.networks.domain_classifier import DOMAIN_CLASSIFIER
+from revgrad.networks.registry import NETWORKS, blueprint_of, build_network
+from revgrad.objectives import (
+    OBJECTIVES,
+    ONE_DOMAIN,
+    LabelLoss,
+    Objective,
+    cross_entropy,
+    squared_error,
+)
+from revgrad.preprocessing import Preprocessing
+from revgrad.recipes import Recipe, RecipeChanges, recipe_named
+from revgrad.training.callbacks import Callback, ProgressBar, TrainingResult
+from revgrad.training.run import BASELINE, Provenance, Run, RunConfig
+from revgrad.training.settings import Settings
+from revgrad.training.trainer import Trainer, check_domains
+from revgrad.training.weights import restore_weights
+
+if TYPE_CHECKING:
+    from revgrad.diagnostics.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """An adapted network: the plain network, and the preprocessing that belongs in front of it.
+
+    Data is given as to `adapt`: a Domain, an array or tensor, (X, y), a folder, a Dataset. Images
+    are brought to the size and the number of channels that the network was trained with.
+
+    network, preprocessing  the user's own module, and what comes in front of it
+    layer                   where the domain classifier was attached
+    classes                 the source's class names, where it has them
+    input_shape             of one sample, as the network was trained with
+    is_classifier           whether it predicts classes (else numbers: a regression)
+    result                  how training ended; None for a network that was loaded
+    baseline                the source-only network of the same budget, where one was asked for
+    run                     the folder that keeps metrics, checkpoints and evidence, where one was
+                            given
+    adapter                 the network with its domain classifier, as it was trained
+    """
+
+    network: nn.Module
+    preprocessing: nn.Module
+    layer: str
+    classes: tuple[str, ...] | None
+    input_shape: Any
+    is_classifier: bool = True
+    result: TrainingResult | None = None
+    baseline: Adapted | None = None
+    run: Path | None = None
+    adapter: DomainAdapter | None = None
+
+    @property
+    def model(self) -> DeployableModel:
+        """Preprocessing and network as one module, from raw inputs (uint8 images) to outputs."""
+        return DeployableModel(self.preprocessing, self.network)
+
+    def outputs(self, data: Any) -> Tensor:
+        """The network's output for every sample, (n, …), in evaluation mode."""
+        model = self.model
+        return outputs(model, model, self.domain(data).without_labels())
+
+    def probabilities(self, data: Any) -> np.ndarray:
+        """The probability of every class for every sample, (n, classes)."""
+        if not self.is_classifier:
+            raise InputError("a regression has no classes and so no probabilities: take predict")
+        shares: np.ndarray = self.outputs(data).softmax(1).numpy()
+        return shares
+
+    def predict(self, data: Any) -> np.ndarray:
+        """The most likely class of every sample, (n,); of a regression, the predicted numbers."""
+        found = self.outputs(data)
+        return found.argmax(1).numpy() if self.is_classifier else found.numpy()
+
+    def features(self, data: Any) -> np.ndarray:
+        """The attached layer's output for every sample, flattened to (n, features)."""
+        domain = self.domain(data).without_labels()
+        return features_at(self.network, self.layer, domain, preprocessing=self.preprocessing)
+
+    def evaluate(
+        self, data: Any, labels: Any = None, *, label_loss: LabelLoss | None = None
+    ) -> Evaluation:
+        """Accuracy (of a regression: the loss) on labelled data: `evaluate(X, y)`, or a domain with
+        labels, a folder with a subfolder per class, …"""
+        domain = self.domain(data if labels is None else (data, labels))
+        default = cross_entropy if self.is_classifier else squared_error
+        model = self.model
+        return evaluate(model, model, domain, label_loss or default)
+
+    def verdict(self) -> Verdict:
+        """Did it work? Judged without target labels, from what the run recorded."""
+        return verdict(self._folder("verdict"))
+
+    def report(self, path: Path | str | None = None) -> Path:
+        """One self-contained page: did it work, and why. By default RUN/report.html."""
+        return report([self._folder("report")], path)
+
+    def export(
+        self, path: Path | str, example: Any = None, *, kind: str | None = None, check: bool = True
+    ) -> Path:
+        """Write the network to `path`; the suffix says what: .safetensors and .pt (the plain
+        network's weights), .pt2 and .onnx (preprocessing inside). See `revgrad.exporting`.
+
+        example   raw inputs of any two samples; made up from the input shape unless given
+        """
+        from revgrad.exporting import export
+
+        inputs = self._example() if example is None else self.domain(example).batch([0, 1]).inputs
+        return export(self.model, path, inputs, kind=kind, check=check)
+
+    def domain(self, data: Any) -> Domain:
+        """`data` as a domain that fits the network: its size, channels, and class numbers."""
+        shape = self.input_shape
+        size = tuple(shape[1:]) if isinstance(shape, tuple) and len(shape) == 3 else None
+        read = {"size": size} if size is not None and isinstance(data, str | Path) else {}
+        domain = as_domain(data, "the data", **read)
+        if domain.is_images and size is not None:
+            domain = resized(domain, (size[0], size[1]))
+            domain = domain.as_colour() if shape[0] == 3 else domain
+        if len(domain) and domain.shape != shape:
+            raise InputError(
+                f"{domain.name} has inputs of shape {domain.shape}; this network takes {shape}"
+            )
+        return domain if self.classes is None else with_classes(domain, self.classes)
+
+    def _example(self) -> Any:
+        """Two made-up samples of the input shape."""
+        shape, random = self.input_shape, torch.Generator().manual_seed(0)
+        if not isinstance(shape, tuple) or not all(isinstance(n, int) for n in shape):
+            raise InputError("the network takes inputs of several parts: give two, example=…")
+        if len(shape) == 3:
+            return torch.randint(0, 256, (2, *shape), dtype=torch.uint8, generator=random)
+        return torch.randn((2, *shape), generator=random)
+
+    def _folder(self, what: str) -> Path:
+        if self.run is None:
+            raise InputError(
+                f"the {what} is made from what a run's folder recorded: adapt(…, run='runs/first')"
+            )
+        return self.run
+
+
+@torch.inference_mode(mode=False)  # also where the caller's own code runs without gradients
+@torch.enable_grad()
+def adapt(
+    network: nn.Module,
+    source: Any,
+    target: Any = None,
+    *,
+    layer: str | None = None,
+    recipe: Recipe | str = "paper",
+    held_out: Any = HELD_OUT,
+    test: Any = None,
+    run: Path | str | None = None,
+    baseline: bool = False,
+    return_weights: Literal["last", "best"] = "last",
+    score: str = RECOMMENDED_SCORE,
+    evidence_samples: int = EVIDENCE_SAMPLES,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
+    provenance: Provenance | None = None,
+    **changes: Unpack[RecipeChanges],
+) -> Adapted:
+    """Train `network` on the labelled `source` so that it works on the unlabelled `target`.
+
+    source, target    a Domain (`from_arrays`, `from_folder`, …), or what one is made of: arrays,
+                      (X, y), a folder, a Dataset. The target's labels are dropped unread, but for
+                      those that `target.keeping_labels(n)` kept (semi-supervised)
+    layer             where the domain classifier is attached (`revgrad.layers` lists what can be)
+    recipe            a whole way of training: "paper" (DANN as printed), "recommended" (ours, for
+                      images), or a `Recipe`; any field of it, and of its settings, can be given
+                      by name: method=…, steps=…, learning_rate=…, seed=…
+    held_out          share of the source kept for evaluation, or data for it; 0: none
+    test              labelled target data to report accuracy on; it decides nothing
+    run               a folder for metrics, checkpoints and evidence; the same call resumes it
+    baseline          train the source-only network of the same budget too, from the same first
+                      weights (in RUN/baseline), for the verdict to compare with
+    return_weights    "last", or "best": of those at each evaluation the ones that the label-free
+                      `score` (of `diagnostics.SCORES`) likes best
+    evidence_samples  of target and held-out source that a run keeps outputs of, for the verdict
+                      and the report; 0: none
+    callbacks         what is told of every record
+    provenance        where network and data came from, where the command line knows better
+    """
+    _check_network(network)
+    if return_weights not in ("last", "best"):
+        raise InputError(f"return_weights is last or best, not {return_weights!r}")
+    whole = recipe_named(recipe).changed(changes)
+    method = whole.method
+    untouched = copy.deepcopy(network) if baseline and method not in ONE_DOMAIN else None
+    given = _Data.of(method, source, target, held_out, test)
+    known = _completed(provenance or Provenance(), given)
+    data = given.with_one_shape()
+    settings = _settled(network, whole.settings)
+    objective = _objective(method, whole.label_loss, data.source)
+    training = data.source.balanced() if whole.balanced else data.source
+    used = None if method in ONE_DOMAIN else data.target
+    recorder = _recorder(data, evidence_samples, return_weights, score, run)
+    label = "source only" if method == "source-only" else "adapted" if baseline else "training"
+    with process_group(settings.device):
+        adapter = _adapter(network, layer, training, used, whole, settings)
+        result = Trainer(
+            adapter,
+            training,
+            used,
+            objective=objective,
+            settings=settings,
+            held_out=data.held_out,
+            test=data.test,
+            run=None if run is None else Run(run),
+            scorer=recorder if return_weights == "best" else None,
+            callbacks=[
+                *([recorder] if recorder is not None else []),
+                *callbacks,
+                *([ProgressBar(label)] if progress else []),
+            ],
+            method=method if isinstance(method, str) else None,
+            provenance=known,
+        ).fit()
+    below = None
+    if untouched is not None:
+        below = adapt(
+            untouched,
+            given.source,
+            given.target,
+            layer=layer,
+            # one domain: there is no target to take BatchNorm's statistics from
+            recipe=replace(
+                whole,
+                method="source-only",
+                settings=replace(settings, batch_norm="joint"),
+                domain_classifier=None,
+            ),
+            held_out=0 if given.held_out is None else given.held_out,
+            test=given.test,
+            run=None if run is None else Path(run) / BASELINE,
+            evidence_samples=evidence_samples,
+            progress=progress,
+            provenance=known,
+        )
+    return Adapted(
+        network,
+        adapter.preprocessing,
+        adapter.layer,
+        data.source.classes,
+        data.source.shape,
+        data.source.is_classification,
+        result,
+        below,
+        None if run is None else Path(run),
+        adapter,
+    )
+
+
+def load(run: Path | str, network: nn.Module | None = None) -> Adapted:
+    """The network of a run, with its last checkpoint's weights.
+
+    Networks of ours are built by their name. Code is never run because a file says so: for a
+    network of your own, build it and give it here.
+    """
+    directory = Run(run)
+    config = directory.config
+    checkpoint = directory.checkpoint()
+    if checkpoint is None:
+        raise RunError(f"{directory.folder} has no checkpoint yet")
+    if network is None:
+        network = _registered_network(directory.folder, config)
+    preprocessing = restore_weights(network, checkpoint)
+    return Adapted(
+        network,
+        preprocessing,
+        config.layer,
+        None if config.classes is None else tuple(config.classes),
+        _as_tuples(config.input_shape),
+        config.class_count is not None,
+        run=directory.folder,
+    )
+
+
+def verdict(run: Adapted | Path | str, *, baseline: Path | str | None = None) -> Verdict:
+    """Judge a run without target labels: adapted, no gain, harmed, or can't tell; and why.
+
+    baseline   a source-only run of the same domains; by default the one in RUN/baseline
+    """
+    from revgrad.diagnostics.verdict import verdict as judge
+
+    return judge(run._folder("verdict") if isinstance(run, Adapted) else run, baseline=baseline)
+
+
+def report(
+    runs: Sequence[Adapted | Path | str] | Adapted | Path | str, path: Path | str | None = None
+) -> Path:
+    """One self-contained page of a run, or of several side by side; its path.
+
+    path   by default report.html in the run's folder; of several runs, here
+    """
+    from revgrad.reports.page import write_report
+
+    given = [runs] if isinstance(runs, Adapted | Path | str) else list(runs)
+    folders = [one._folder("report") if isinstance(one, Adapted) else Path(one) for one in given]
+    return write_report(folders, None if path is None else Path(path))
+
+
+# -- the parts of a training ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Data:
+    """The domains of a training by their role; the target without labels that were not meant."""
+
+    source: Domain
+    target: Domain | None
+    held_out: Domain | None
+    test: Domain | None
+
+    @staticmethod
+    def of(method: str | Objective, source: Any, target: Any, held_out: Any, test: Any) -> _Data:
+        """Domains of what was given; all labels that are read in the source's class numbers."""
+        labelled = as_domain(source, "source")
+        other = None if target is None else as_domain(target, "target")
+        if method == "train-on-target":
+            if other is None or not other.labelled_count:
+                raise InputError("train-on-target needs a target with labels")
+            labelled, other = other, None
+        elif other is None and isinstance(method, str) and method not in ONE_DOMAIN:
+            raise InputError(f"method '{method}' needs a target; without one, take 'source-only'")
+        check_domains([labelled])
+        labelled, evaluated = _split(labelled, held_out)
+        if other is not None:
+            other = _renumbered(other, labelled) if other.labels_kept else other.without_labels()
+        tested = None if test is None else as_domain(test, "test")
+        return _Data(
+            labelled, other, _renumbered(evaluated, labelled), _renumbered(tested, labelled)
+        )
+
+    def with_one_shape(self) -> _Data:
+        """All with one number of channels; images of different sizes are refused."""
+        others = [self.target, self.held_out, self.test]
+        first, *matched = match_colours([self.source, *(d for d in others if d is not None)])
+        rest = iter(matched)
+        target, held_out, test = (None if one is None else next(rest) for one in others)
+        return replace(self, source=first, target=target, held_out=held_out, test=test)
+
+
+def _split(source: Domain, held_out: Any) -> tuple[Domain, Domain | None]:
+    """The source and what it is evaluated on: a share of itself, or other data."""
+    if not isinstance(held_out, int | float) or isinstance(held_out, bool):
+        return source, as_domain(held_out, "held-out source")
+    if not 0 <= held_out < 1:
+        raise InputError(f"held_out is a share from 0 to 1, or data, not {held_out}")
+    return source.split(float(held_out)) if held_out else (source, None)
+
+
+@overload
+def _renumbered(domain: Domain, source: Domain) -> Domain: ...
+
+
+@overload
+def _renumbered(domain: None, source: Domain) -> None: ...
+
+
+def _renumbered(domain: Domain | None, source: Domain) -> Domain | None:
+    """With the source's class numbers: by name, where both have names."""
+    if domain is None or source.classes is None:
+        return domain
+    return with_classes(domain, source.classes)
+
+
+def _as_tuples(shape: Any) -> Any:
+    """A shape that json has made lists of, or a tuple or dict of such."""
+    if isinstance(shape, dict):
+        return {key: _as_tuples(one) for key, one in shape.items()}
+    return tuple(_as_tuples(one) for one in shape) if isinstance(shape, list) else shape
+
+
+def _check_network(network: Any) -> None:
+    if inspect.isclass(network) and issubclass(network, nn.Module):
+        raise InputError(
+            f"the network is a class, {network.__name__}: give an instance, {network.__name__}(…)"
+        )
+    if not isinstance(network, nn.Module):
+        raise InputError(f"the network must be a torch.nn.Module, not {type(network).__name__}")
+
+
+def _settled(network: nn.Module, settings: Settings) -> Settings:
+    """With the limits that the network is made for, where nothing else is said."""
+    blueprint = blueprint_of(network)
+    if settings.max_weight_norm is None and blueprint is not None:
+        return replace(settings, max_weight_norm=blueprint.max_weight_norm)
+    return settings
+
+
+def _completed(given: Provenance, data: _Data) -> Provenance:
+    """Names of the data where nothing better is known."""
+    return replace(
+        given,
+        source=given.source or data.source.name,
+        target=given.target or (None if data.target is None else data.target.name),
+        test=given.test or (None if data.test is None else data.test.name),
+    )
+
+
+def _recorder(
+    data: _Data, samples: int, return_weights: str, score: str, run: Path | str | None
+) -> EvidenceRecorder | None:
+    """The recorder of evidence, which also judges by it; None where there is nothing to judge."""
+    if samples < 0:
+        raise InputError(f"evidence_samples must be 0 or more, not {samples}")
+    classified = data.held_out is None or data.held_out.is_classification
+    best = return_weights == "best"
+    if best and (data.target is None or not classified):
+        raise InputError(
+            "return_weights='best' judges by predicted classes of a target: it needs both"
+        )
+    if data.target is None or not classified or not (best or (run is not None and samples > 0)):
+        return None
+    recorder = EvidenceRecorder(
+        data.held_out, data.target, samples=samples or EVIDENCE_SAMPLES, score=score
+    )
+    if best:
+        recorder.require_score()
+    return recorder
+
+
+def _objective(method: str | Objective, label_loss: LabelLoss | None, source: Domain) -> Objective:
+    if not isinstance(method, str):
+        return method
+    default = cross_entropy if source.is_classification else squared_error
+    return OBJECTIVES[method](label_loss or default)
+
+
+def _adapter(
+    network: nn.Module,
+    layer: str | None,
+    source: Domain,
+    target: Domain | None,
+    recipe: Recipe,
+    settings: Settings,
+) -> DomainAdapter:
+    """The network cut at the layer, with its preprocessing and a domain classifier."""
+    blueprint = blueprint_of(network)
+    attached = layer or (None if blueprint is None else blueprint.layer)
+    if attached is None:
+        raise InputError(
+            "name the layer that the domain classifier is attached to (layer=…); "
+            "revgrad.layers(network, example) lists those that can be"
+        )
+    domains = [source] if target is None else [source, target]
+    prepare = recipe.preprocessing
+    if isinstance(prepare, str):
+        prepare = Preprocessing.suited(network, *domains, per_image=prepare == "per-image")
+    widths = recipe.domain_classifier
+    if isinstance(widths, nn.Module):
+        return DomainAdapter(network, attached, widths, prepare, batch_norm=settings.batch_norm)
+    if widths is None:
+        widths = DOMAIN_CLASSIFIER if blueprint is None else blueprint.domain_classifier
+    example = source.batch([0, min(1, len(source) - 1)], augment=False).inputs
+    return DomainAdapter.attach(
+        network,
+        attached,
+        example,
+        hidden=widths,
+        preprocessing=prepare,
+        batch_norm=settings.batch_norm,
+        seed=settings.seed,
+    )
+
+
+def _registered_network(folder: Path, config: RunConfig) -> nn.Module:
+    if config.network not in NETWORKS:
+        raise RunError(
+            f"{folder} holds a network of your own ({config.network}): give it again "
+            "(network=… or --network module:function)"
+        )
+    channels, *size = config.input_shape
+    return build_network(
+        config.network,
+        classes=config.outputs or config.class_count or 1,
+        channels=channels,
+        size=(size[0], size[1]),
+        seed=0,
+        pretrained=False,
+    )

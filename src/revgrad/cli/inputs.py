@@ -1,0 +1,155 @@
+"""Inputs of commands: data, networks and runs, opened as the command line names them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from revgrad.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from revgrad.api import Adapted
+    from revgrad.domains import Domain
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """How images are read: the same for a run's training and for everything after it.
+
+    size           one number or HEIGHTxWIDTH; None: as they are
+    fit, corrupt   as `from_folder` takes them
+    """
+
+    size: str | None = None
+    fit: str = "crop"
+    corrupt: str = "fail"
+
+    def opened(
+        self, text: str, *, labels: bool | None = None, classes: Sequence[str] | None = None
+    ) -> Domain:
+        """The domain that `text` means; labels are dropped where `labels` is False."""
+        from revgrad.domains import open_domain
+
+        domain = open_domain(
+            text,
+            size=parse_size(self.size),
+            fit=self.fit,
+            corrupt=self.corrupt,
+            labels=labels,
+            classes=classes,
+        )
+        return domain.without_labels() if labels is False else domain
+
+
+def parse_size(text: str | None) -> int | tuple[int, int] | None:
+    """`28` or `32x48` (height x width)."""
+    if text is None:
+        return None
+    try:
+        numbers = [int(part) for part in text.lower().replace("×", "x").split("x")]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 2) or min(numbers) < 1:
+        raise InputError(f"a size is one number or HEIGHTxWIDTH, not '{text}'")
+    return numbers[0] if len(numbers) == 1 else (numbers[0], numbers[1])
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The domains of a training, and the name of the network that is to fit them."""
+
+    network: str
+    source: Domain
+    target: Domain | None
+    test: Domain | None = None
+
+    def build(self, seed: int, init: Path | None = None) -> nn.Module:
+        """The network with that seed's weights, or those of `init` (a run or a file)."""
+        domains = [d for d in (self.source, self.target, self.test) if d is not None]
+        channels = max((d.shape[0] for d in domains if len(d) and d.is_images), default=1)
+        shape = (channels, *self.source.shape[1:]) if self.source.is_images else self.source.shape
+        built = _network_for(self.network, shape, self.source.class_count or 1, seed)
+        if init is not None:
+            from revgrad.training.weights import load_initial
+
+            load_initial(built, init)
+        return built
+
+
+def open_training_data(
+    network: str,
+    source: str,
+    target: str | None,
+    test: str | None = None,
+    *,
+    images: ImageOptions,
+    with_target_labels: bool = False,
+) -> TrainingData:
+    """Open what the options name.
+
+    images               a size of None is the one that the network is made for
+    with_target_labels   whether the target keeps the labels it has; else they are dropped unread
+    """
+    from revgrad.networks import blueprint_named
+
+    blueprint = blueprint_named(network)
+    if images.size is None and blueprint is not None and blueprint.size is not None:
+        images = replace(images, size=str(blueprint.size))
+    labelled = images.opened(source)
+    unlabelled = tested = None
+    if target is not None:
+        labels = None if with_target_labels else False
+        unlabelled = images.opened(target, labels=labels, classes=labelled.classes)
+    if test is not None:
+        tested = images.opened(test, classes=labelled.classes)
+    return TrainingData(network, labelled, unlabelled, tested)
+
+
+def load_run(folder: Path, network: str | None) -> Adapted:
+    """A run's network. One of the user's own is built from what the user says now."""
+    from revgrad.api import load
+    from revgrad.training.run import Run
+
+    if network is None:
+        return load(folder)
+    config = Run(folder).config
+    seed = config.settings["seed"]
+    return load(folder, _network_for(network, config.input_shape, config.outputs or 1, seed))
+
+
+def open_for(adapted: Adapted, text: str, *, labels: bool | None = None) -> Domain:
+    """Data for a run's network, read as the run read its own: same size, same classes."""
+    from revgrad.training.run import Run
+
+    assert adapted.run is not None  # it was loaded
+    known, shape = Run(adapted.run).config.provenance, _image_shape(adapted.input_shape)
+    size = None if shape is None else f"{shape[1]}x{shape[2]}"
+    images = ImageOptions(size, known.fit, known.corrupt)
+    return adapted.domain(images.opened(text, labels=labels, classes=adapted.classes))
+
+
+def _network_for(network: str, shape: Any, outputs: int, seed: int) -> nn.Module:
+    """The network for inputs of `shape`: images, or anything else (then without a size)."""
+    from revgrad.networks import NETWORKS, build_network
+
+    of_images = _image_shape(shape)
+    if network in NETWORKS and of_images is None:
+        raise InputError(
+            f"network '{network}' takes images, not inputs of shape {shape}: name one of your own, "
+            "--network module:function"
+        )
+    channels, height, width = of_images or (1, 1, 1)
+    return build_network(
+        network, classes=outputs, channels=channels, size=(height, width), seed=seed
+    )
+
+
+def _image_shape(shape: Any) -> tuple[int, int, int] | None:
+    """Channels, height and width; None for vectors, sequences and inputs of several parts."""
+    if isinstance(shape, dict) or len(shape) != 3 or not all(isinstance(n, int) for n in shape):
+        return None
+    return (shape[0], shape[1], shape[2])

@@ -1,0 +1,356 @@
+"""Evidence files of a run: recorded while it trains, read by `verdict` and `report`.
+
+RUN/evidence/ holds safetensors of the same samples of both domains throughout: samples (their
+indices, inputs and the source's labels), start, step-…, end.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from revgrad._system import write_atomically
+from revgrad.diagnostics.evidence import Evidence, NotFiniteError, gather_evidence
+from revgrad.diagnostics.scores import RECOMMENDED_SCORE, SCORES
+from revgrad.diagnostics.scores import score as score_of
+from revgrad.domains.domain import Domain, drawn_indices
+from revgrad.errors import InputError, RunError, unknown
+from revgrad.evaluation import chunks
+from revgrad.training.callbacks import Callback, EvaluationRecord, TrainingRecord, TrainingResult
+from revgrad.training.run import BASELINE
+
+if TYPE_CHECKING:
+    from revgrad.training.trainer import Trainer
+
+#: In a run's folder.
+EVIDENCE_FOLDER = "evidence"
+#: Samples of each domain that are recorded at most, unless said.
+EVIDENCE_SAMPLES = 2000
+#: Inputs that are vectors are recorded up to this width.
+WIDEST_VECTOR = 4096
+#: Longest side of a recorded image, in pixels.
+THUMBNAIL_SIDE = 48
+
+_SAMPLES, _START, _STEP, _END = "samples", "start", "step-", "end"
+#: Tensors of every evaluation's file; those of start and end hold more.
+_LOGITS = ("target_logits", "source_logits", "target_changed_logits")
+_FEATURES = ("target_features", "source_features")
+_DOMAIN_LOGITS = ("target_domain_logits", "source_domain_logits")
+#: Tensors of the file of samples.
+_INPUTS = ("source_inputs", "target_inputs")
+_DESCRIBED = ("source_indices", "target_indices", "source_labels", *_INPUTS)
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedEvidence:
+    """Evidence of one run, on the same n source and m target samples throughout.
+
+    …_indices       (n,), (m,): their places in the held-out source and in the target
+    start           of the network before the first step: logits and features
+    end             of the weights that were handed back: everything; with `source_only_logits`
+                    where the run has a baseline, and `checkpoint_logits` of the evaluations before
+    by_step         at each evaluation, logits only, oldest first
+    …_inputs        (·, height, width, 3) uint8 images, small, or (·, d) numbers; None for inputs
+                    that are neither
+    """
+
+    source_indices: np.ndarray
+    target_indices: np.ndarray
+    start: Evidence | None = None
+    end: Evidence | None = None
+    by_step: dict[int, Evidence] = field(default_factory=dict)
+    source_inputs: np.ndarray | None = None
+    target_inputs: np.ndarray | None = None
+
+    @property
+    def source_images(self) -> np.ndarray | None:
+        """The source's images, where it is of images."""
+        return _if_images(self.source_inputs)
+
+    @property
+    def target_images(self) -> np.ndarray | None:
+        """The target's images, where it is of images."""
+        return _if_images(self.target_inputs)
+
+    @property
+    def last(self) -> Evidence | None:
+        """The end's; of a run that did not get there, that of its last evaluation."""
+        if self.end is not None or not self.by_step:
+            return self.end
+        return next(reversed(self.by_step.values()))
+
+
+def read_evidence(
+    folder: Path | str, *, baseline: Path | str | None = None
+) -> RecordedEvidence | None:
+    """The evidence of a run; None where it recorded none.
+
+    baseline   the source-only run to take `source_only_logits` of; by default RUN/baseline
+    """
+    run = Path(folder)
+    where = run / EVIDENCE_FOLDER
+    described = _tensors_of(where, _SAMPLES)
+    if described is None:
+        return None
+    steps = sorted(where.glob(f"{_STEP}*.safetensors"))
+    by_step = {_step_of(path): _evidence_of(where, path.stem, described) for path in steps}
+    recorded = RecordedEvidence(
+        described["source_indices"],
+        described["target_indices"],
+        _evidence_of(where, _START, described),
+        _evidence_of(where, _END, described),
+        {step: evidence for step, evidence in by_step.items() if evidence is not None},
+        described.get("source_inputs"),
+        described.get("target_inputs"),
+    )
+    return _with_others_logits(recorded, run / BASELINE if baseline is None else Path(baseline))
+
+
+class EvidenceRecorder(Callback):
+    """Writes a run's evidence as it trains; `latest` is that of the last evaluation.
+
+    held_out, target   as the trainer's; the target's labels are never read
+    samples            of each domain at most, drawn once, whatever the seed of the training
+    score              by which of `SCORES` it judges as a trainer's `scorer`
+    """
+
+    def __init__(
+        self,
+        held_out: Domain | None,
+        target: Domain,
+        *,
+        samples: int = EVIDENCE_SAMPLES,
+        score: str = RECOMMENDED_SCORE,
+    ) -> None:
+        if samples < 1:
+            raise InputError(f"evidence needs a sample of each domain at least, not {samples}")
+        source_indices = drawn_indices(0 if held_out is None else len(held_out), samples)
+        self.held_out = None if held_out is None else held_out.subset(source_indices)
+        # of a few samples, or of one class, nothing can be said: then there is the target alone
+        if self.held_out is not None and not _has_classes(self.held_out):
+            self.held_out, source_indices = None, source_indices[:0]
+        target_indices = drawn_indices(len(target), samples)
+        self.target = target.without_labels().subset(target_indices)
+        self.score = score
+        self._source_inputs = None if self.held_out is None else _recorded_inputs(self.held_out)
+        self._target_inputs = _recorded_inputs(self.target)
+        described = {
+            "source_indices": source_indices,
+            "target_indices": target_indices,
+            "source_labels": None if self.held_out is None else self.held_out.labels,
+            "source_inputs": self._source_inputs,
+            "target_inputs": self._target_inputs,
+        }
+        self._described = {
+            name: torch.from_numpy(np.asarray(value))
+            for name, value in described.items()
+            if value is not None
+        }
+        self.latest: Evidence | None = None
+        self._step = -1
+        self._judged = False  # whether a domain classifier is trained
+
+    def require_score(self) -> None:
+        """Refuse a score that these samples can't give, before anything is trained."""
+        if self.score not in SCORES:
+            raise unknown("score", self.score, SCORES)
+        needs = SCORES[self.score].needs
+        if self.held_out is None and any(name.startswith("source_") for name in needs):
+            raise InputError(
+                f"the score '{self.score}' needs held-out source samples of two classes or more; "
+                "held_out=0.1 would do, or score='nuclear-norm'"
+            )
+        if "target_inputs" in needs and self._target_inputs is None:
+            raise InputError(
+                f"the score '{self.score}' needs images, or vectors of up to {WIDEST_VECTOR} "
+                "numbers; score='estimated-accuracy' does without"
+            )
+
+    def __repr__(self) -> str:
+        return f"score {self.score} of {len(self.target)} target samples"
+
+    def __call__(self, trainer: Trainer, step: int) -> float:
+        """The score of what would be handed back now; not a number where it can't be had."""
+        self._look(trainer, step)
+        return float("nan") if self.latest is None else score_of(self.score, self.latest)
+
+    def on_start(self, trainer: Trainer, step: int) -> None:
+        if trainer.run is None:
+            return
+        folder = trainer.run.folder / EVIDENCE_FOLDER
+        folder.mkdir(exist_ok=True)
+        for path in folder.iterdir():  # what was written after the checkpoint is made again
+            if path.stem == _END or _step_of(path) > step or path.suffix == ".part":
+                path.unlink()
+        if step == 0:
+            self._write(trainer, _SAMPLES, self._described)
+            self._look(trainer, 0)
+            self._record(trainer, _START, (*_LOGITS, *_FEATURES))
+        self._judged = any(
+            isinstance(record, TrainingRecord) and record.domain_accuracy is not None
+            for record in trainer.run.records()
+        )
+
+    def on_log(self, trainer: Trainer, record: TrainingRecord) -> None:
+        self._judged = record.domain_accuracy is not None
+
+    def on_evaluation(self, trainer: Trainer, record: EvaluationRecord) -> None:
+        self._look(trainer, record.step)
+        self._record(trainer, f"{_STEP}{record.step:08d}", _LOGITS)
+
+    def on_end(self, trainer: Trainer, result: TrainingResult) -> None:
+        self._step = -1  # the weights handed back need not be the last
+        self._look(trainer, result.steps, returned=True)
+        self._record(trainer, _END, (*_LOGITS, *_FEATURES, *_DOMAIN_LOGITS))
+
+    def _look(self, trainer: Trainer, step: int, *, returned: bool = False) -> None:
+        """`latest` of this step, gathered once."""
+        if step == self._step:
+            return
+        self._step, self.latest = step, None
+        # at the end the weights handed back are in the network already
+        with nullcontext() if returned else trainer.as_returned(), suppress(NotFiniteError):
+            self.latest = self._gathered(trainer)
+
+    def _gathered(self, trainer: Trainer) -> Evidence:
+        found = gather_evidence(
+            trainer.adapter, self.held_out, self.target, domain_logits=self._judged
+        )
+        if self._source_inputs is None or self._target_inputs is None:
+            return found
+        return replace(found, source_inputs=self._source_inputs, target_inputs=self._target_inputs)
+
+    def _record(self, trainer: Trainer, name: str, fields: tuple[str, ...]) -> None:
+        if self.latest is None:
+            return
+        values = {one: getattr(self.latest, one) for one in fields}
+        tensors = {
+            one: torch.from_numpy(np.asarray(value, dtype=np.float32))
+            for one, value in values.items()
+            if value is not None
+        }
+        self._write(trainer, name, tensors)
+
+    def _write(self, trainer: Trainer, name: str, tensors: dict[str, Tensor]) -> None:
+        from safetensors.torch import save
+
+        if trainer.run is not None:
+            path = trainer.run.folder / EVIDENCE_FOLDER / f"{name}.safetensors"
+            write_atomically(path, save(tensors))
+
+
+def thumbnails(domain: Domain, side: int = THUMBNAIL_SIDE) -> Tensor | None:
+    """(n, height, width, 3) uint8 of every image, none larger than `side`; None for no images."""
+    if not len(domain) or not domain.is_images:
+        return None
+    parts = []
+    for inputs in chunks(domain, torch.device("cpu")):
+        assert isinstance(inputs, Tensor)  # `is_images` says so
+        parts.append(_small(inputs, side))
+    return torch.cat(parts)
+
+
+def _small(images: Tensor, side: int) -> Tensor:
+    """(n, channels, h, w) → (n, h, w, 3), both uint8."""
+    values = images.float()
+    longest = max(values.shape[2:])
+    if longest > side:
+        size = [max(round(length * side / longest), 1) for length in values.shape[2:]]
+        values = interpolate(values, size=size, mode="bilinear", antialias=True)
+    colour = values[:, :3] if values.shape[1] >= 3 else values[:, :1].expand(-1, 3, -1, -1)
+    return colour.round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
+
+
+def _recorded_inputs(domain: Domain) -> np.ndarray | None:
+    """The inputs as evidence holds them; None where they are neither images nor short vectors."""
+    images = thumbnails(domain)
+    if images is not None:
+        found: np.ndarray = images.numpy()
+        return found
+    shape = domain.shape
+    if not isinstance(shape, tuple) or len(shape) != 1 or not isinstance(shape[0], int):
+        return None
+    if shape[0] > WIDEST_VECTOR:
+        return None
+    inputs = domain.batch(np.arange(len(domain)), augment=False).inputs
+    assert isinstance(inputs, Tensor)  # one tensor a sample, as its shape says
+    if not (inputs.is_floating_point() and bool(torch.isfinite(inputs).all())):
+        return None
+    found = inputs.float().cpu().numpy()
+    return found
+
+
+def _has_classes(held_out: Domain) -> bool:
+    """Whether the labels are of two classes at least."""
+    return held_out.labels is not None and len(np.unique(held_out.labels)) > 1
+
+
+def _with_others_logits(recorded: RecordedEvidence, baseline: Path) -> RecordedEvidence:
+    """The end's evidence with what other files know of the same target samples."""
+    if recorded.end is None:
+        return recorded
+    returned = recorded.end.target_logits  # evaluated as one of the steps: the last, or the best
+    every = (evidence.target_logits for evidence in recorded.by_step.values())
+    earlier = itertools.takewhile(lambda logits: not np.allclose(logits, returned), every)
+    end = replace(recorded.end, checkpoint_logits=tuple(earlier))
+    other = read_evidence(baseline) if (baseline / EVIDENCE_FOLDER).exists() else None
+    if other is not None and other.end is not None:
+        if not np.array_equal(other.target_indices, recorded.target_indices):
+            raise RunError(
+                f"{baseline} recorded evidence of other target samples than the run: train both "
+                "on the same target"
+            )
+        end = replace(end, source_only_logits=other.end.target_logits)
+    return replace(recorded, end=end)
+
+
+def _evidence_of(folder: Path, name: str, described: Mapping[str, np.ndarray]) -> Evidence | None:
+    tensors = _tensors_of(folder, name)
+    if tensors is None or "target_logits" not in tensors:
+        return None
+    if "source_logits" in tensors and "source_labels" in described:
+        tensors["source_labels"] = described["source_labels"]
+        if all(one in described for one in _INPUTS):
+            tensors |= {one: described[one] for one in _INPUTS}
+    return Evidence(**tensors)  # type: ignore[arg-type]  # names were checked when read
+
+
+def _tensors_of(folder: Path, name: str) -> dict[str, np.ndarray] | None:
+    """A file's tensors by name; None where there is no such file."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    path = folder / f"{name}.safetensors"
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RunError(f"{path} can't be read: {error.strerror}") from error
+    try:
+        found: dict[str, np.ndarray] = dict(load(data))
+    except SafetensorError as error:
+        raise RunError(f"{path} is not a safetensors file: {error}") from error
+    known = _DESCRIBED if name == _SAMPLES else (*_LOGITS, *_FEATURES, *_DOMAIN_LOGITS)
+    if stranger := next((one for one in found if one not in known), None):
+        raise RunError(f"{path} is not a run's evidence: it holds '{stranger}'")
+    return found
+
+
+def _step_of(path: Path) -> int:
+    """The step of an evaluation's file; −1 of another."""
+    digits = path.stem.removeprefix(_STEP)
+    return int(digits) if path.stem.startswith(_STEP) and digits.isdigit() else -1
+
+
+def _if_images(inputs: np.ndarray | None) -> np.ndarray | None:
+    return inputs if inputs is not None and inputs.ndim == 4 else None

@@ -1,0 +1,187 @@
+"""Domains of what people have: a name, a path, arrays, a torch dataset.
+
+`name` or `name:split` opens a named data set, beside paths of folders and `.npz` files.
+
+A new data set is a function of a split that returns a `Domain`, and one line in `DOMAINS`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from revgrad._system import named
+from revgrad.domains.arrays import as_labels, from_arrays
+from revgrad.domains.common_shape import resized
+from revgrad.domains.domain import UNNAMED, Domain
+from revgrad.domains.folder import from_folder
+from revgrad.domains.npz import from_npz
+from revgrad.domains.torch_dataset import from_dataset
+from revgrad.errors import InputError, UnknownNameError, unknown
+
+log = logging.getLogger("revgrad")
+
+#: The named domains: "module:function" of a split, imported when asked for.
+DOMAINS: dict[str, str] = {
+    "mnist": "revgrad.paper.data.mnist:mnist",
+    "mnist-m": "revgrad.paper.synthetic.mnist_m:mnist_m",
+    "svhn": "revgrad.paper.data.svhn:svhn",
+    "syn-numbers": "revgrad.paper.synthetic.syn_numbers:syn_numbers",
+    "gtsrb": "revgrad.paper.data.gtsrb:gtsrb",
+    "syn-signs": "revgrad.paper.synthetic.syn_signs:syn_signs",
+    "usps": "revgrad.paper.data.usps:usps",
+    "office31": "revgrad.paper.data.office:office31",
+    "office-caltech10": "revgrad.paper.data.office:office_caltech10",
+    "digits": "revgrad.domains.digits:digits",
+    "digits-m": "revgrad.domains.digits:digits_m",
+}
+
+
+def open_domain(text: str, **folder_options: Any) -> Domain:
+    """The domain a user means by `text`.
+
+    "name" or "name:split" of `DOMAINS` (the split is "train" unless said), the path of an `.npz`
+    file, or the path of an image folder, which `folder_options` go to (see `from_folder`). Of
+    these, `size` and `fit` also bring images of named domains and `.npz` files to one size. A name
+    comes before a folder of that name: `./mnist` means the folder.
+    """
+    name, _, split = text.partition(":")
+    if name in DOMAINS:
+        opened: Callable[[str], Domain] = named(DOMAINS[name])
+        return _sized(opened(split or "train"), folder_options)
+    path = Path(text).expanduser()
+    if path.is_dir():
+        return from_folder(path, **folder_options)
+    if path.suffix.lower() == ".npz":
+        return _sized(from_npz(path), folder_options)
+    if path.exists():
+        raise InputError(f"{text} is a file, but neither a folder of images nor an .npz file")
+    if "/" in text or "\\" in text or text.startswith((".", "~")):
+        raise InputError(f"no file or folder {text}")
+    error = unknown("domain", name, DOMAINS)
+    raise UnknownNameError(f"{error}; the path of an image folder or an .npz file would do too")
+
+
+def as_domain(data: Any, name: str, **folder_options: Any) -> Domain:
+    """A domain of whatever holds a user's data, called `name` where it has no name yet.
+
+    Domain                   itself
+    str                      a name or path, as `open_domain` takes it with the `folder_options`
+    Path                     the same, but never a name of `DOMAINS`
+    array, memory map, tensor, list of numbers (nested), anything NumPy can read (a data frame)
+                             inputs without labels, as `from_arrays` takes them; of a list, Python
+                             floats become float32
+    (X, y)                   inputs and labels of equal length: a tuple of two always, a list of
+                             two where the two differ in shape (else it is two inputs); y is (n,)
+                             or (n, outputs), None means no labels
+    torch Dataset            as `from_dataset` takes it, and so any other sequence of items `x` or
+                             `(x, y)`
+    DataLoader               its dataset; revgrad draws batches itself
+
+    Inputs of several parts are a dict of arrays, and with labels (dict, y) or ((X1, X2), y); a
+    tuple of two is (X, y), so two parts without labels are `from_arrays((X1, X2))`.
+
+    Of the options, `size` and `fit` bring uint8 images of all but a Domain to one size.
+    """
+    if isinstance(data, Domain):
+        return data.renamed(name) if data.name == UNNAMED else data
+    if isinstance(data, Path):
+        data = os.path.join(".", data.expanduser())  # a name of DOMAINS would have no "/"
+    if isinstance(data, str):
+        return open_domain(data, **folder_options)
+    if isinstance(data, DataLoader):
+        log.info(
+            "%s: of the DataLoader only its dataset is used: revgrad draws the batches itself "
+            "(batch_size=, augmentation by Domain.augmented)",
+            name,
+        )
+        data = data.dataset
+    return _sized(_of_values(data, name), folder_options)
+
+
+def _of_values(data: Any, name: str) -> Domain:
+    if isinstance(data, tuple) or _is_listed_pair(data):
+        if len(data) != 2:
+            raise InputError(
+                f"{name}: a tuple of {len(data)} is neither inputs nor (X, y): inputs of several "
+                "parts are a dict of arrays, or from_arrays((X1, X2, …))"
+            )
+        inputs, labels = data
+        return _of_pair(inputs, labels, name)
+    if isinstance(data, dict):
+        return from_arrays({key: _array(part, name) for key, part in data.items()}, name=name)
+    if isinstance(data, Dataset) or _is_items(data):
+        return from_dataset(data, name=name)
+    return from_arrays(_array(data, name), name=name)
+
+
+def _of_pair(inputs: Any, labels: Any, name: str) -> Domain:
+    if isinstance(inputs, dict):
+        inputs = {key: _array(part, name) for key, part in inputs.items()}
+    elif isinstance(inputs, tuple):
+        inputs = tuple(_array(part, name) for part in inputs)
+    else:
+        inputs = _array(inputs, name)
+    values = None if labels is None else as_labels(labels, name)
+    if values is not None and values.ndim > 2:
+        raise InputError(
+            f"{name}: a tuple of two is (X, y), but labels of shape {values.shape} are "
+            "neither (n,) nor (n, outputs); inputs of two parts: from_arrays((X1, X2))"
+        )
+    return from_arrays(inputs, values, name=name)
+
+
+def _array(values: Any, name: str) -> Any:
+    """`values` as an array or a tensor, of any dtype; an InputError names what is neither."""
+    if isinstance(values, Tensor | np.ndarray):
+        return values
+    try:
+        if isinstance(values, list | tuple) and values and isinstance(values[0], Tensor):
+            return torch.stack(list(values))
+        if isinstance(values, list | tuple) or hasattr(values, "__array__"):
+            array = np.asarray(values)
+            floats = isinstance(values, list | tuple) and array.dtype == np.float64
+            return array.astype(np.float32) if floats else array
+    except (TypeError, ValueError, RuntimeError):  # ragged
+        raise InputError(
+            f"{name}: a {type(values).__name__} whose members differ in shape or kind can't "
+            "become one array"
+        ) from None
+    raise InputError(
+        f"{name}: data of type {type(values).__name__} can't be read: an array, a tensor, (X, y), "
+        "a torch Dataset, a Domain, or the path or name of a data set would do"
+    )
+
+
+def _is_listed_pair(data: Any) -> bool:
+    """Whether a list is [X, y]: two of equal length that differ in shape, so not two inputs."""
+    if not isinstance(data, list) or len(data) != 2:
+        return False
+    try:
+        one, other = np.shape(data[0]), np.shape(data[1])
+    except ValueError:
+        return False
+    return len(one) > 0 and len(other) > 0 and one[0] == other[0] and one != other
+
+
+def _is_items(data: Any) -> bool:
+    """Whether `data` is a sequence of items for `from_dataset`, rather than of numbers."""
+    if isinstance(data, list):
+        first = data[0] if data else None
+        paired = isinstance(first, tuple) and any(np.ndim(part) for part in first)
+        return paired or isinstance(first, dict) or hasattr(first, "getbands")
+    arraylike = hasattr(data, "__array__") or isinstance(data, bytes | bytearray)
+    return not arraylike and hasattr(type(data), "__getitem__") and hasattr(type(data), "__len__")
+
+
+def _sized(domain: Domain, options: dict[str, Any]) -> Domain:
+    size = options.get("size")
+    return domain if size is None else resized(domain, size, options.get("fit", "crop"))

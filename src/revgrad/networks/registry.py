@@ -1,0 +1,185 @@
+"""Networks by name: one of `NETWORKS`, or a function of the user's own module."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from typing import Any
+
+import torch
+from torch import nn
+
+from revgrad._system import named
+from revgrad.errors import InputError, RevgradError, unknown
+from revgrad.networks.domain_classifier import DOMAIN_CLASSIFIER
+
+#: The networks the command line knows by name: "module:callable", imported when asked for.
+NETWORKS: dict[str, str] = {
+    "mnist": "revgrad.paper.networks.mnist:MNISTNetwork",
+    "svhn": "revgrad.paper.networks.svhn:SVHNNetwork",
+    "gtsrb": "revgrad.paper.networks.gtsrb:GTSRBNetwork",
+    "alexnet": "revgrad.paper.networks.alexnet:AlexNet",
+    "compact": "revgrad.networks.compact:CompactNetwork",
+    "efficientnet-lite0": "revgrad.networks.efficientnet:EfficientNetLite0.pretrained",
+    "one-hidden": "revgrad.paper.networks.one_hidden:OneHidden.for_images",
+}
+#: Those of them that read weights, built without.
+UNTRAINED: dict[str, str] = {
+    "efficientnet-lite0": "revgrad.networks.efficientnet:EfficientNetLite0",
+}
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """Facts of a network beside its weights: the class attribute `blueprint` of a network, ours or
+    the user's own. They hold from Python and from the command line alike.
+
+    layer              where the domain classifier is attached unless said
+    size               side of the images it is made for, in pixels; None: any
+    domain_classifier  hidden widths of the domain classifier unless said
+    max_weight_norm    limit of the l2 norm of the weights into each unit; None: none
+    pixel_mean, pixel_scale
+                       a number per channel of uint8 images: what pretrained weights want
+    """
+
+    layer: str
+    size: int | None = None
+    domain_classifier: tuple[int, ...] = DOMAIN_CLASSIFIER
+    max_weight_norm: float | None = None
+    pixel_mean: tuple[float, ...] | None = None
+    pixel_scale: tuple[float, ...] | None = None
+
+
+def blueprint_of(network: nn.Module) -> Blueprint | None:
+    """The network's own blueprint; None where it has none."""
+    found = getattr(network, "blueprint", None)
+    return found if isinstance(found, Blueprint) else None
+
+
+def blueprint_named(name: str) -> Blueprint | None:
+    """The blueprint of the network that `build_network` would build; None where its class has none,
+    or a function of the user's own builds it."""
+    if ":" in name:
+        with _current_directory_first():
+            builder: Any = _import_builder(name)
+    elif name in NETWORKS:
+        builder = named(NETWORKS[name])
+    else:
+        raise unknown("network", name, NETWORKS)
+    found = getattr(getattr(builder, "__self__", builder), "blueprint", None)  # of a class's method
+    return found if isinstance(found, Blueprint) else None
+
+
+def build_network(
+    text: str,
+    *,
+    classes: int,
+    channels: int,
+    size: int | tuple[int, int],
+    seed: int,
+    pretrained: bool = True,
+) -> nn.Module:
+    """The network that `text` names: one of `NETWORKS`, or "module:function" of the user's own.
+
+    The user's module may lie in the current directory; it is imported here and only where the
+    text holds a colon. The function gets those of classes, channels, size and seed that it takes;
+    one that takes no seed draws its weights from PyTorch's generator, which is seeded for the call
+    and put back. Without `pretrained`, no network of `NETWORKS` reads weights: the caller has them.
+    """
+    settings = {"classes": classes, "channels": channels, "size": size, "seed": seed}
+    if ":" not in text:
+        if text not in NETWORKS:
+            raise unknown("network", text, NETWORKS)
+        place = NETWORKS[text] if pretrained else UNTRAINED.get(text, NETWORKS[text])
+        built: nn.Module = named(place)(**settings)
+        return built
+    with _current_directory_first():  # for the call too: the function may import what lies there
+        network = _call(text, _import_builder(text), settings)
+    if not isinstance(network, nn.Module):
+        raise InputError(
+            f"network '{text}' must return a torch.nn.Module, got {type(network).__name__}"
+        )
+    return network
+
+
+def _call(text: str, builder: Callable[..., object], settings: Mapping[str, Any]) -> object:
+    try:
+        with _seeded(settings["seed"]):
+            return builder(**_taken(builder, settings))
+    except RevgradError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(f"network '{text}' could not be built: {_one_line(error)}") from error
+
+
+def _import_builder(text: str) -> Callable[..., object]:
+    module_name, _, function_name = text.partition(":")
+    if not module_name or not function_name:
+        raise InputError(f"network '{text}' is not of the form module:function")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if module_name != missing and not module_name.startswith(missing + "."):
+            raise InputError(
+                f"network '{text}': module '{module_name}' needs '{missing}', which is missing"
+            ) from error
+        raise InputError(
+            f"network '{text}': no module '{module_name}' in {os.getcwd()} or among the "
+            "installed packages"
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise InputError(
+            f"network '{text}': importing '{module_name}' failed: {_one_line(error)}"
+        ) from error
+    found = getattr(module, function_name, None)
+    if found is None:
+        names = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+        raise unknown(f"function in module '{module_name}'", function_name, names)
+    if not callable(found):
+        raise InputError(f"network '{text}': '{function_name}' is not a function")
+    return found  # type: ignore[no-any-return]
+
+
+def _taken(builder: Callable[..., object], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those settings that the builder takes by keyword; all where it takes any."""
+    try:
+        parameters = signature(builder).parameters
+    except (TypeError, ValueError):  # some callables of C code show no signature
+        return dict(settings)
+    kinds = {name: parameter.kind for name, parameter in parameters.items()}
+    if Parameter.VAR_KEYWORD in kinds.values():
+        return dict(settings)
+    by_keyword = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+    return {name: value for name, value in settings.items() if kinds.get(name) in by_keyword}
+
+
+@contextmanager
+def _current_directory_first() -> Iterator[None]:
+    importlib.invalidate_caches()  # the file may be younger than the last look at its folder
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        if folder in sys.path:
+            sys.path.remove(folder)
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    state = torch.get_rng_state()
+    torch.default_generator.manual_seed(seed)
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+
+
+def _one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -1,0 +1,61 @@
+"""Domains brought together by a distance of their features, without a domain classifier."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from revgrad._distributed import gather_samples, sum_over_processes, world_size
+from revgrad.adapter import DomainAdapter
+from revgrad.batch import Batch
+from revgrad.objectives.discrepancy import median_bandwidths, mmd
+from revgrad.objectives.losses import LabelLoss, Losses, combined, cross_entropy, mean_label_loss
+
+
+@dataclass(frozen=True)
+class MeanMatching:
+    """L_y + λ ‖mean of source features − mean of target features‖² (DDC, Tzeng et al. 2014).
+
+    No domain classifier takes part. The means are over all processes' samples.
+    """
+
+    label_loss: LabelLoss = cross_entropy
+
+    def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:
+        features, predictions = adapter(batch)
+        flat = features.flatten(1)
+        source, target, *_ = batch.domain_slices()
+        sums = torch.stack([flat[source].sum(0), flat[target].sum(0)])
+        counts = sums.new_tensor(batch.total_sizes[:2])[:, None]
+        means = sum_over_processes(sums) / counts
+        # every process computes the whole distance: its share of the sum over processes
+        distance = (means[0] - means[1]).square().sum() / world_size()
+        label = mean_label_loss(self.label_loss, predictions, batch)
+        return combined(label, factor * distance, distance, None)
+
+
+@dataclass(frozen=True)
+class KernelMatching:
+    """L_y + λ MMD² of the source's and the target's features (DaNN, Ghifary et al. 2014).
+
+    The MMD is that of several Gaussian kernels of widths `bandwidths`; None: multiples of the
+    median distance between the batch's samples, so that features may grow or shrink in training.
+    No domain classifier takes part. Every process gets all processes' features, whose pairs can't
+    be summed apart, so the result is that of one process.
+    """
+
+    label_loss: LabelLoss = cross_entropy
+    bandwidths: tuple[float, ...] | None = None
+    unbiased: bool = False
+
+    def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:
+        features, predictions = adapter(batch)
+        flat = features.flatten(1)
+        source, target = (gather_samples(flat[samples]) for samples in batch.domain_slices()[:2])
+        widths = median_bandwidths(source, target) if self.bandwidths is None else self.bandwidths
+        # every process computes the whole distance: its share of the sum over processes
+        distance = mmd(source, target, widths, unbiased=self.unbiased) / world_size()
+        label = mean_label_loss(self.label_loss, predictions, batch)
+        return combined(label, factor * distance, distance, None)

@@ -1,0 +1,1 @@
+"""Commands of the paper: `revgrad reproduce` and `revgrad data`."""

@@ -1,0 +1,1 @@
+"""The paper's real data sets: loaders of their official files, and how to get these."""

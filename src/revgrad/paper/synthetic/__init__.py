@@ -1,0 +1,1 @@
+"""The paper's generated data sets: MNIST-M, SYN NUMBERS, SYN SIGNS."""

@@ -1,0 +1,83 @@
+"""One cell of a table of the paper, as data: what is trained on what, and what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from revgrad.schedules import Schedule
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number as the paper prints it: its value, standard deviation, share of the gap covered."""
+
+    value: float
+    sd: float | None = None
+    gap: float | None = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A cell: two domains, a network, and the methods that are compared, in the table's order.
+
+    cell        its name, as records have it: "mnist->mnist-m"
+    source, target, test
+                texts for `open_domain`; the target's labels are hidden from every method but those
+                whose name says that they see them, and the test is read once, at the end
+    network     a name of `NETWORKS`; with a backbone, what the domains are seen through comes first
+    size        of the images, in pixels, as the network takes them
+    native      as they come: what a recipe with a network of its own trains on; None: the same
+    published   method → number, where the paper has one
+    learning_rate
+                of the plain methods where it is not the paper's usual one
+    max_gradient_norm
+                limit of the gradients' norm in plain reversal where it would not stay finite
+    measure     what the table shows: accuracy, or error = 1 − accuracy
+    labelled    random target images whose labels are known (semi-supervised)
+    others      whether the other target images take part, unlabelled
+    backbone    pretrained features, of `BACKBONES`, computed once an image
+    seeds       of the runs, unless said otherwise
+    note        what a reader of the table must know
+    """
+
+    table: str
+    cell: str
+    source: str
+    target: str
+    test: str
+    network: str
+    size: int
+    methods: tuple[str, ...]
+    published: Mapping[str, Published] = field(default_factory=dict)
+    learning_rate: Schedule | None = None
+    max_gradient_norm: float | None = None
+    measure: Literal["accuracy", "error"] = "accuracy"
+    labelled: int = 0
+    others: bool = True
+    backbone: str | None = None
+    native: int | None = None
+    seeds: tuple[int, ...] = (0, 1, 2)
+    note: str = ""
+
+
+#: What the tables call each method.
+METHOD_TITLES: dict[str, str] = {
+    "source-only": "source only",
+    "subspace-alignment": "subspace alignment",
+    "subspace-alignment-oracle": "subspace alignment, oracle components",
+    "adversarial": "DANN",
+    "recommended": "recommended",
+    "adversarial-consistency": "recommended",
+    "train-on-target": "train on target",
+    "real-only": "real data only",
+    "synthetic-only": "synthetic data only",
+    "both": "both, DANN",
+    "geodesic-flow": "GFK(PLS,PCA)",
+    "nbnn": "DA-NBNN",
+    "interpolating-path": "DLID",
+    "bottleneck-only": "source only, with the bottleneck",
+    "kernel-matching": "DaNN (MMD)",
+    "mean-matching": "DDC",
+}

@@ -1,0 +1,84 @@
+"""A job's network and recipe: the paper's settings, and what cells and budgets change of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from revgrad import RECIPES, Recipe
+from revgrad.errors import unknown
+from revgrad.networks import blueprint_named
+from revgrad.paper.tables.experiment import Experiment
+from revgrad.paper.tables.job import Job
+
+PAPER, RECOMMENDED = RECIPES["paper"], RECIPES["recommended"]
+
+#: The network of the recommended recipe, for every cell.
+RECOMMENDED_NETWORK = "compact"
+
+#: The last hidden layer of each network's label predictor.
+LAST_HIDDEN = {"mnist": "fc4", "svhn": "fc5", "gtsrb": "fc4", "compact": "hidden"}
+
+#: Heads on frozen features (Table 2), all trained as printed.
+HEADS: Mapping[str, Recipe] = {
+    "bottleneck-only": replace(PAPER, method="source-only"),
+    "adversarial": PAPER,
+    "mean-matching": replace(PAPER, method="mean-matching"),
+    "kernel-matching": replace(PAPER, method="kernel-matching"),
+}
+
+#: What λ of DDC and DaNN is chosen from, without target labels (`train_heads.choose_factor`).
+#: DDC's own .25 is the largest: it was for features of another scale.
+FACTORS: Mapping[str, tuple[float, ...]] = {
+    "mean-matching": (0.003, 0.01, 0.03, 0.1, 0.25),
+    "kernel-matching": (1.0, 10.0, 100.0),
+}
+
+#: Of the tables' methods that train a network on images, what each minimises.
+TRAINED = {
+    "source-only": "source-only",
+    "adversarial": "adversarial",
+    "train-on-target": "train-on-target",
+    "real-only": "source-only",
+    "both": "adversarial",
+}
+
+
+def network_name(experiment: Experiment, method: str) -> str:
+    """The network that a method of a cell trains: the cell's own, or the recommended one."""
+    return RECOMMENDED_NETWORK if method == "recommended" else experiment.network
+
+
+def job_recipe(job: Job) -> Recipe:
+    """The recipe of a job that trains, with the budget's steps and the job's seed."""
+    if job.experiment.backbone is not None:
+        recipe = HEADS[job.method]
+    else:
+        recipe = image_recipe(job.experiment, job.method)
+    name = network_name(job.experiment, job.method)
+    return recipe.changed(
+        {
+            "steps": job.budget.steps_of(name, job.experiment),
+            "seed": job.seed,
+            "batch_size": job.budget.batch_size or recipe.settings.batch_size,
+            "evaluate_every": 0,  # the test is read once, at the end
+            "checkpoint_every": 500,
+        }
+    )
+
+
+def image_recipe(experiment: Experiment, method: str) -> Recipe:
+    """The recipe of a method that trains on images: the network's limit of the weights' norm, the
+    cell's own learning rate and limit of the gradient's."""
+    if method == "recommended":
+        return RECOMMENDED
+    if method not in TRAINED:
+        raise unknown("trained method", method, [*TRAINED, "recommended"])
+    blueprint = blueprint_named(experiment.network)
+    assert blueprint is not None
+    settings = replace(PAPER.settings, max_weight_norm=blueprint.max_weight_norm)
+    if experiment.learning_rate is not None:
+        settings = replace(settings, learning_rate=experiment.learning_rate)
+    if TRAINED[method] == "adversarial":
+        settings = replace(settings, max_gradient_norm=experiment.max_gradient_norm)
+    return replace(PAPER, method=TRAINED[method], settings=settings)

@@ -1,0 +1,147 @@
+"""Recipes: whole ways of training, by name: `PAPER`, as printed, and `RECOMMENDED`, for images.
+
+`PAPER` is the paper's own (§4, appendix C). `RECOMMENDED` is one set of settings for image domains,
+best with a network that has batch normalisation, as `compact`. It differs from the paper's in
+
+- the input: each image is standardised by its own mean and deviation;
+- the batches: the source's classes come alike often;
+- the objective: beside the label loss and a weak reversal (.01 λ), a target image that is changed a
+  little must keep the class the network is sure of (FixMatch-style consistency), and no class may
+  be lost (`AdversarialConsistency`); source images are changed alike (`Jitter`);
+- the optimiser: Adam, its learning rate annealed from .003;
+- BatchNorm: each domain is normalised by itself, and the target's statistics are kept;
+- the weights: an exponential moving average (EMA) of them is what is evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+from torch import nn
+
+from revgrad.errors import InputError, unknown
+from revgrad.objectives import OBJECTIVES, LabelLoss, Objective, cross_entropy
+from revgrad.schedules import Annealed, RampUp
+from revgrad.training.settings import Settings, SettingsChanges, without_addresses
+
+#: How inputs are standardised: by what both domains have in common, or each image by itself.
+STANDARDISED = ("fitted", "per-image")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A way of training: what is minimised, and everything it is trained with.
+
+    method             "adversarial" (DANN, the paper's), "adversarial-entropy",
+                       "adversarial-consistency", "two-losses", "mean-matching" (DDC),
+                       "kernel-matching" (MMD), an objective of your own; or the bounds to compare
+                       with, "source-only" and "train-on-target" (with the target's labels)
+    settings           steps, batches, schedules, optimiser, …
+    domain_classifier  hidden widths of the domain classifier, or a module of your own; None: the
+                       network's own choice, else 1024, 1024
+    preprocessing      "fitted": one mean and scale for both domains (pretrained networks: their
+                       own); "per-image": each image by its own; or a module of your own
+    balanced           draw all classes of the source alike often, however many samples each has
+    label_loss         (predictions, labels) → loss; None: cross-entropy for class labels, squared
+                       error for float labels
+    """
+
+    method: str | Objective = "adversarial"
+    settings: Settings = field(default_factory=Settings)
+    domain_classifier: Sequence[int] | nn.Module | None = None
+    preprocessing: Literal["fitted", "per-image"] | nn.Module = "fitted"
+    balanced: bool = False
+    label_loss: LabelLoss | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.method, str) and self.method not in OBJECTIVES:
+            raise unknown("method", self.method, OBJECTIVES)
+        if isinstance(self.preprocessing, str) and self.preprocessing not in STANDARDISED:
+            raise unknown("preprocessing", self.preprocessing, STANDARDISED)
+        widths = self.domain_classifier
+        if widths is not None and not isinstance(widths, nn.Module):
+            object.__setattr__(self, "domain_classifier", _widths(widths))
+
+    def changed(self, changes: RecipeChanges) -> Recipe:
+        """The recipe with other fields, its own or its settings'; an unknown name is refused."""
+        own = [item.name for item in fields(self) if item.name != "settings"]
+        of_settings = [item.name for item in fields(Settings)]
+        given: dict[str, Any] = dict(changes)
+        for name in given:
+            if name not in (*own, *of_settings):
+                raise unknown("setting", name, [*own, *of_settings])
+        settings = {name: value for name, value in given.items() if name in of_settings}
+        rest = {name: value for name, value in given.items() if name in own}
+        return replace(self, settings=replace(self.settings, **settings), **rest)
+
+    def describe(self) -> dict[str, Any]:
+        """The recipe in a record, beside its settings."""
+        return {"objective": self.objective_text, "balanced": self.balanced} | (
+            {"per_image": self.preprocessing == "per-image"}
+            if isinstance(self.preprocessing, str)
+            else {"preprocessing": without_addresses(repr(self.preprocessing))}
+        )
+
+    @property
+    def objective_text(self) -> str:
+        """The objective with its own numbers, as text."""
+        method = self.method
+        made = OBJECTIVES[method](cross_entropy) if isinstance(method, str) else method
+        return without_addresses(repr(made))
+
+
+class RecipeChanges(SettingsChanges, total=False):
+    """Fields of `Recipe` and of its settings as keywords: `adapt(…, method=…, steps=…)`."""
+
+    method: str | Objective
+    domain_classifier: Sequence[int] | nn.Module | None
+    preprocessing: Literal["fitted", "per-image"] | nn.Module
+    balanced: bool
+    label_loss: LabelLoss | None
+
+
+PAPER = Recipe(
+    "adversarial",
+    Settings(learning_rate=Annealed(0.01, 10.0, 0.75), adaptation_factor=RampUp(10.0)),
+)
+
+RECOMMENDED = Recipe(
+    "adversarial-consistency",
+    Settings(
+        learning_rate=Annealed(0.003, 10.0, 0.75),
+        adaptation_factor=RampUp(10.0),
+        optimiser="adam",
+        batch_norm="target",
+        ema_decay=0.998,
+    ),
+    preprocessing="per-image",
+    balanced=True,
+)
+
+#: Recipes by the name that `adapt(recipe=…)` and `revgrad train --recipe` take.
+RECIPES: dict[str, Recipe] = {"paper": PAPER, "recommended": RECOMMENDED}
+
+
+def recipe_named(recipe: Recipe | str) -> Recipe:
+    """The recipe that is meant: one of `RECIPES` by name, or a `Recipe` itself."""
+    if isinstance(recipe, Recipe):
+        return recipe
+    if not isinstance(recipe, str):
+        raise InputError(f"a recipe is a Recipe or its name, not {type(recipe).__name__}")
+    if recipe not in RECIPES:
+        raise unknown("recipe", recipe, RECIPES)
+    return RECIPES[recipe]
+
+
+def _widths(given: Any) -> tuple[int, ...]:
+    try:
+        widths = tuple(int(width) for width in given)
+    except (TypeError, ValueError):
+        widths = (0,)
+    if not all(width >= 1 for width in widths):
+        raise InputError(
+            f"domain_classifier takes hidden widths such as (1024, 1024), or a module, not {given}"
+        )
+    return widths

@@ -1,0 +1,218 @@
+"""Callbacks of a training: the records they get, the progress bar, TensorBoard's scalars.
+
+A callback subclasses `Callback` and overrides what it wants. It sees the trainer and may read
+anything; it never changes the weights.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from revgrad._system import disk_errors, progress_display, terminal
+from revgrad.errors import missing_extra
+
+if TYPE_CHECKING:
+    from revgrad.training.trainer import Trainer
+
+
+#: Where a record's numbers are shown, by the record's own names.
+TRAINING_TAGS = {
+    "label_loss": "training/L_y",
+    "domain_loss": "training/L_d",
+    "domain_accuracy": "training/domain accuracy",
+    "adaptation_factor": "schedules/λ",
+    "learning_rate": "schedules/μ",
+}
+EVALUATION_TAGS = {
+    "source_accuracy": "held-out source/accuracy",
+    "source_loss": "held-out source/loss",
+    "score": "label-free score/score",
+    "target_accuracy": "target test, never used/accuracy",
+    "target_loss": "target test, never used/loss",
+}
+
+
+@dataclass(frozen=True)
+class TrainingRecord:
+    """Means over the steps since the last record; `step` counts finished steps."""
+
+    step: int
+    label_loss: float | None
+    domain_loss: float | None
+    domain_accuracy: float | None
+    adaptation_factor: float
+    learning_rate: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class EvaluationRecord:
+    """Accuracy (regression: loss) on held-out source and, where given, labelled target test;
+    `score`: what the trainer's scorer said, where it has one."""
+
+    step: int
+    source_accuracy: float | None
+    source_loss: float | None
+    target_accuracy: float | None
+    target_loss: float | None
+    seconds: float
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """The end of a training; `last` is the evaluation of the weights that were handed back."""
+
+    steps: int
+    last: EvaluationRecord | None
+    seconds: float
+
+
+class Callback:
+    """Override what you need; each does nothing by default."""
+
+    def on_start(self, trainer: Trainer, step: int) -> None:
+        """Training starts (or resumes) at `step`."""
+
+    def on_step(self, trainer: Trainer, step: int) -> None:
+        """`step` steps are finished. Called every step: keep it cheap."""
+
+    def on_log(self, trainer: Trainer, record: TrainingRecord) -> None:
+        """Every `log_every` steps."""
+
+    def on_evaluation(self, trainer: Trainer, record: EvaluationRecord) -> None:
+        """Every `evaluate_every` steps and at the end."""
+
+    def on_checkpoint(self, trainer: Trainer, step: int) -> None:
+        """A checkpoint is safely on disk."""
+
+    def on_end(self, trainer: Trainer, result: TrainingResult) -> None:
+        """Training is complete (not called when interrupted)."""
+
+
+def training_line(record: TrainingRecord) -> str:
+    """One line of a training record, as the bar shows it."""
+    parts = []
+    if record.label_loss is not None:
+        parts.append(f"L_y {record.label_loss:.3f}")
+    if record.domain_loss is not None:
+        parts.append(f"L_d {record.domain_loss:.3f}")
+    if record.domain_accuracy is not None:
+        parts.append(f"domain acc {record.domain_accuracy:.2f}")
+    return "  ".join([*parts, f"λ {record.adaptation_factor:.2f}", f"μ {record.learning_rate:.4f}"])
+
+
+def evaluation_line(record: EvaluationRecord) -> str:
+    """One line of an evaluation record."""
+    parts = [f"step {record.step}"]
+    for name in ("source", "target"):
+        accuracy = getattr(record, f"{name}_accuracy")
+        loss = getattr(record, f"{name}_loss")
+        shown = "held-out source" if name == "source" else "target test (shown, never used)"
+        if accuracy is not None:
+            parts.append(f"{shown} accuracy {accuracy:.4f}")
+        elif loss is not None:
+            parts.append(f"{shown} loss {loss:.4f}")
+    return "  ".join(parts)
+
+
+class ProgressBar(Callback):
+    """A bar on a terminal; elsewhere one plain line at each evaluation."""
+
+    def __init__(self, label: str = "training") -> None:
+        self.label = label
+        self.progress: Any = None
+        self.console: Any = None
+
+    def on_start(self, trainer: Trainer, step: int) -> None:
+        from rich.progress import MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+        self.console = terminal()
+        self.began, self.first = time.monotonic(), step
+        if not self.console.is_terminal:
+            return
+        self.progress = progress_display(
+            self.console,
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[speed]}"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[losses]}"),
+        )
+        self.task = self.progress.add_task(
+            self.label, total=trainer.settings.steps, completed=step, speed="", losses=""
+        )
+        self.progress.start()
+
+    def on_step(self, trainer: Trainer, step: int) -> None:
+        if self.progress is not None:
+            self.progress.update(self.task, completed=step)
+
+    def on_log(self, trainer: Trainer, record: TrainingRecord) -> None:
+        if self.progress is not None:
+            samples = (record.step - self.first) * sum(trainer.batches.sizes)
+            speed = samples / max(time.monotonic() - self.began, 1e-9)
+            self.progress.update(
+                self.task, losses=training_line(record), speed=f"{speed:.0f} images/s"
+            )
+
+    def on_evaluation(self, trainer: Trainer, record: EvaluationRecord) -> None:
+        if self.console is not None:
+            print_to = self.progress.console if self.progress is not None else self.console
+            line = f"{self.label}  {evaluation_line(record)}"
+            print_to.print(line)
+
+    def on_end(self, trainer: Trainer, result: TrainingResult) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the terminal back; safe to call twice."""
+        if self.progress is not None:
+            self.progress.stop()
+            self.progress = None
+
+
+class TensorBoardScalars(Callback):
+    """Writes each record's numbers at its step; those that a run does not have are left out.
+
+    A resumed run goes on in a new file of the same folder. What an interrupted one had written
+    after the checkpoint it resumes from is marked as past, and TensorBoard no longer shows it.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        if find_spec("tensorboard") is None:
+            raise missing_extra("tensorboard", "tensorboard", "writing scalars for TensorBoard")
+        self.folder = Path(folder)
+        self._writer: Any = None
+
+    def on_start(self, trainer: Trainer, step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter  # heavy: only where it is used
+
+        with disk_errors(self.folder):
+            self._writer = SummaryWriter(str(self.folder), purge_step=step + 1, flush_secs=20)
+
+    def on_log(self, trainer: Trainer, record: TrainingRecord) -> None:
+        self._write(record, TRAINING_TAGS)
+
+    def on_evaluation(self, trainer: Trainer, record: EvaluationRecord) -> None:
+        self._write(record, EVALUATION_TAGS)
+
+    def on_end(self, trainer: Trainer, result: TrainingResult) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Everything is on disk afterwards; safe to call twice."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _write(self, record: TrainingRecord | EvaluationRecord, tags: dict[str, str]) -> None:
+        if self._writer is None:
+            return
+        for name, tag in tags.items():
+            value = getattr(record, name)
+            if value is not None:
+                self._writer.add_scalar(tag, value, record.step)

@@ -1,0 +1,155 @@
+"""Paired batches: half source, half target, a pure function of the seed and the step."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from revgrad.batch import Batch, Samples, concatenate
+from revgrad.domains.domain import Domain
+from revgrad.errors import InputError
+from revgrad.training.session import derive, seed_python
+
+log = logging.getLogger("revgrad")
+
+
+class PairedBatches:
+    """Batches with `sizes[d]` samples of domain d (§4: 64 of the source, 64 of the target).
+
+    Each domain is an endless stream of its permutations, one an epoch, so within an epoch no sample
+    comes twice; step t takes the stream's next `size` places. Nothing is remembered from step to
+    step. Process r of W takes the r-th of W slices of each domain's samples.
+    """
+
+    def __init__(
+        self,
+        domains: Sequence[Domain],
+        sizes: Sequence[int],
+        seed: int = 0,
+        *,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        for domain, size in zip(domains, sizes, strict=True):
+            if not len(domain):
+                raise InputError(f"{domain.name} is empty: there is nothing to draw batches from")
+            if size < 1:
+                raise InputError(f"{domain.name}: {size} samples a batch; at least 1 is needed")
+            if len(domain) < size and rank == 0:
+                log.warning(
+                    "%s has %d samples, fewer than its %d samples of a batch: samples are drawn "
+                    "again within a batch",
+                    *(domain.name, len(domain), size),
+                )
+        self.domains = list(domains)
+        self.sizes = tuple(sizes)
+        self.seed = seed
+        self.rank = rank
+        self.world = world
+        self._permutations: dict[tuple[int, int], np.ndarray] = {}
+        self._local = [
+            slice(size * rank // world, size * (rank + 1) // world) for size in self.sizes
+        ]
+        self._local_sizes = tuple(part.stop - part.start for part in self._local)
+        self._fixed = self._fixed_fields()
+        # domains whose reading draws random numbers, in an augmentation or in the user's dataset
+        self._random = {
+            number
+            for number, domain in enumerate(self.domains)
+            if domain.augmentation is not None or getattr(domain.store, "runs_user_code", False)
+        }
+
+    def indices(self, step: int) -> list[np.ndarray]:
+        """Samples of each domain at `step`, over all processes."""
+        return [self._stream(d, step * size, size) for d, size in enumerate(self.sizes)]
+
+    def batch(self, step: int) -> Batch:
+        """This process's part of the batch at `step`."""
+        drawn = self.indices(step)
+        own = drawn if self.world == 1 else [d[s] for d, s in zip(drawn, self._local, strict=True)]
+        parts = []
+        for number, domain in enumerate(self.domains):
+            generator = self._generator(step, number) if number in self._random else None
+            parts.append(domain.batch(own[number], generator))
+        if self._fixed is None:
+            # all processes know every domain, so the global count needs no communication
+            labelled = [d.labelled[i].sum() for d, i in zip(self.domains, drawn, strict=True)]
+            return Batch.of(*parts, total_labelled=int(sum(labelled)), total_sizes=self.sizes)
+        return Batch(
+            concatenate([part.inputs for part in parts]),
+            self._fixed_labels(parts),
+            *self._fixed,
+            total_sizes=self.sizes,
+        )
+
+    def _generator(self, step: int, number: int) -> torch.Generator:
+        """Seeds what reading a domain may draw from; a generator for its augmentation."""
+        seed = derive(self.seed, step, self.rank, number)
+        torch.default_generator.manual_seed(seed)
+        seed_python(seed)
+        return torch.Generator().manual_seed(seed)
+
+    def _stream(self, number: int, start: int, size: int) -> np.ndarray:
+        length = len(self.domains[number])
+        epoch, offset = divmod(start, length)
+        if offset + size <= length:
+            return self._permutation(number, epoch)[offset : offset + size]
+        pieces = []
+        while size > 0:
+            piece = self._permutation(number, epoch)[offset : offset + size]
+            pieces.append(piece)
+            size -= len(piece)
+            epoch, offset = epoch + 1, 0
+        return np.concatenate(pieces)
+
+    def _permutation(self, number: int, epoch: int) -> np.ndarray:
+        key = (number, epoch)
+        known = self._permutations.get(key)
+        if known is None:
+            for old in [k for k in self._permutations if k[0] == number and k[1] < epoch - 1]:
+                del self._permutations[old]
+            generator = np.random.default_rng([self.seed, number, epoch])
+            known = self._permutations[key] = generator.permutation(len(self.domains[number]))
+        return known
+
+    def _fixed_labels(self, parts: list[Samples]) -> Tensor:
+        known = next((part.labels for part in parts if part.labels is not None), None)
+        if known is None:
+            return torch.zeros(sum(self._local_sizes), dtype=torch.int64)
+        pieces = [
+            known.new_zeros((size, *known.shape[1:])) if part.labels is None else part.labels
+            for part, size in zip(parts, self._local_sizes, strict=True)
+        ]
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+
+    def _fixed_fields(self) -> _Fixed | None:
+        """What all batches share where every domain has all its labels or none: the usual case."""
+        whole = [domain.labelled_count == len(domain) for domain in self.domains]
+        if any(d.labelled_count and not w for d, w in zip(self.domains, whole, strict=True)):
+            return None
+        sizes = self._local_sizes
+        domains = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+        labelled = torch.tensor(whole)[domains]
+        count = int(labelled.sum())
+        return _Fixed(
+            labelled=labelled,
+            domains=domains,
+            sizes=sizes,
+            prefix=count if bool(labelled[:count].all()) else None,
+            total_samples=sum(self.sizes),
+            total_labelled=sum(n for n, w in zip(self.sizes, whole, strict=True) if w),
+        )
+
+
+class _Fixed(NamedTuple):
+    labelled: Tensor
+    domains: Tensor
+    sizes: tuple[int, ...]
+    prefix: int | None
+    total_samples: int
+    total_labelled: int

@@ -1,0 +1,279 @@
+"""A run is a directory: config.json, metrics.jsonl, checkpoint.json and its tensors."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from revgrad._system import Lock, disk_errors, write_atomically, write_json
+from revgrad.errors import RunError
+from revgrad.training.callbacks import EvaluationRecord, TrainingRecord
+from revgrad.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, sweep
+from revgrad.training.settings import RESUME_MAY_CHANGE
+
+CONFIG, METRICS, LOCK, FAILURE = "config.json", "metrics.jsonl", "lock", "failure.txt"
+#: In a run's folder: the source-only run that it is compared with.
+BASELINE = "baseline"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Origin of a run's network and data, in words by which it can be repeated.
+
+    network         a name of `NETWORKS`, module:function, or the class of the user's own
+    source, target, test
+                    names or paths of the data
+    init            the run or file whose weights training started from
+    fit, corrupt    how images of folders were read (`from_folder`)
+    command         that started the training
+    """
+
+    network: str = ""
+    source: str = ""
+    target: str | None = None
+    test: str | None = None
+    init: str | None = None
+    fit: str = "crop"
+    corrupt: str = "fail"
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Configuration of a run: enough to resume it, to refuse another, to read its weights."""
+
+    method: str
+    layer: str
+    settings: dict[str, Any]
+    input_shape: Any
+    outputs: int | None  # of the network, where it gives one number per class or per target
+    class_count: int | None
+    classes: list[str] | None
+    domain_classifier: list[int]  # hidden widths
+    domains: dict[str, dict[str, Any]]  # role → name, samples, labels, fingerprint
+    machine: dict[str, Any]  # what may differ without being another run, but can change rounding
+    provenance: Provenance = field(default_factory=Provenance)
+    version: str = ""
+    preprocessing: str = ""
+    label_loss: str = ""
+    objective: str = ""  # with its own numbers
+    chosen_by: str = ""  # the score that the best evaluated weights are kept by; "": the last are
+    format: int = 2
+
+    @property
+    def network(self) -> str:
+        """The network's name, module:function or class."""
+        return self.provenance.network
+
+    def identity(self) -> dict[str, Any]:
+        """The values that must be the same for a run to be resumed, by name."""
+        values: dict[str, Any] = {
+            "method": self.method,
+            "network": self.network,
+            "layer": self.layer,
+            "input shape": self.input_shape,
+            "domain classifier": self.domain_classifier,
+            "preprocessing": self.preprocessing,
+            "init": self.provenance.init,
+            "label loss": self.label_loss,
+            "objective": self.objective,
+        }
+        values |= {
+            key: value for key, value in self.settings.items() if key not in RESUME_MAY_CHANGE
+        }
+        if self.chosen_by:  # then when one evaluates decides what is handed back
+            values |= {"score": self.chosen_by, "evaluate_every": self.settings["evaluate_every"]}
+        for role in ("source", "target"):  # what is only evaluated on decides nothing
+            if role in self.domains:
+                values[f"{role} data"] = self.domains[role]["fingerprint"]
+        return json.loads(json.dumps(values))  # type: ignore[no-any-return]
+
+
+class Run:
+    """One run's directory. Reading needs no lock; writing goes through `opened`."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        self._metrics: IO[str] | None = None
+
+    @property
+    def config(self) -> RunConfig:
+        path = self.folder / CONFIG
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            return RunConfig(**{**values, "provenance": Provenance(**values["provenance"])})
+        except FileNotFoundError:
+            raise RunError(f"{self.folder} is not a run: it has no {CONFIG}") from None
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise RunError(f"{path} can't be read as a run's configuration: {error}") from error
+
+    def exists(self) -> bool:
+        return (self.folder / CONFIG).exists()
+
+    @property
+    def failure(self) -> str | None:
+        """The reason why the run ended, where it was no signal: a loss that was not finite."""
+        try:
+            return (self.folder / FAILURE).read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.folder / FAILURE} can't be read: {error}") from error
+
+    def note_failure(self, text: str) -> None:
+        write_atomically(self.folder / FAILURE, f"{text}\n".encode())
+
+    def checkpoint(self) -> Checkpoint | None:
+        return load_checkpoint(self.folder)
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        save_checkpoint(self.folder, checkpoint)
+
+    def records(self) -> list[TrainingRecord | EvaluationRecord]:
+        """The metrics so far; a last line that was cut short is left out."""
+        found: list[TrainingRecord | EvaluationRecord] = []
+        for values in _read_lines(self.folder / METRICS):
+            kind = values.pop("kind", None)
+            with contextlib.suppress(TypeError):
+                if kind == "training":
+                    found.append(TrainingRecord(**values))
+                elif kind == "evaluation":
+                    found.append(EvaluationRecord(**values))
+        return found
+
+    @contextmanager
+    def opened(self, config: RunConfig) -> Iterator[Run]:
+        """Hold the directory for writing: refuse a second process and another configuration."""
+        with self._held():
+            if self.exists():
+                self._refuse_mismatch(config)
+            else:
+                if stranger := next(self._strangers(), None):
+                    raise RunError(
+                        f"{self.folder} is not empty ({stranger}) and not a run: "
+                        "choose a new or an empty folder"
+                    )
+                write_json(self.folder / CONFIG, asdict(config))
+            sweep(self.folder)
+            (self.folder / FAILURE).unlink(missing_ok=True)
+            try:
+                yield self
+            finally:
+                if self._metrics is not None:
+                    with contextlib.suppress(OSError):  # a full disk has had its line already
+                        self._metrics.close()
+                    self._metrics = None
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        """Hold the directory's lock, unless another process does."""
+        lock = Lock(self.folder / LOCK)
+        with disk_errors(self.folder):
+            free = lock.acquire(wait=False)
+        if not free:
+            raise RunError(
+                f"{self.folder} is being written by another process: wait for it, or choose "
+                "another folder"
+            )
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def append(self, record: TrainingRecord | EvaluationRecord) -> None:
+        """Add a line to the metrics."""
+        kind = "training" if isinstance(record, TrainingRecord) else "evaluation"
+        path = self.folder / METRICS
+        with disk_errors(path):
+            if self._metrics is None:
+                self._metrics = open(path, "a", encoding="utf-8")  # noqa: SIM115 (closed in opened)
+            self._metrics.write(json.dumps({"kind": kind, **asdict(record)}) + "\n")
+            self._metrics.flush()
+
+    def cut_back(self, step: int) -> None:
+        """Forget metrics of steps after `step`: they will be made again."""
+        path = self.folder / METRICS
+        if path.exists():
+            kept = [values for values in _read_lines(path) if values.get("step", 0) <= step]
+            text = "".join(json.dumps(values) + "\n" for values in kept)
+            write_atomically(path, text.encode())
+
+    def _strangers(self) -> Iterator[str]:
+        own = (LOCK, BASELINE)
+        return (p.name for p in self.folder.iterdir() if p.name not in own and p.suffix != ".part")
+
+    def _refuse_mismatch(self, config: RunConfig) -> None:
+        found = differences([self.config.identity(), config.identity()])
+        if not found:
+            return
+        if [one.name for one in found] == ["steps"]:
+            old, new = found[0].values
+            raise RunError(
+                f"{self.folder} is a run of {old} steps; {new} would change the progress that λ "
+                "and μ follow at every step, so it can't be continued. To start a new run from "
+                f"its weights: {_from_weights(config, self.folder)}"
+            )
+        raise RunError(
+            f"{self.folder} is a run of another configuration ({there_and_now(found)}): "
+            "choose another folder, or the same settings to resume it"
+        )
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A named value in which configurations are not all alike: what each has; None: nothing."""
+
+    name: str
+    values: tuple[Any, ...]
+
+
+def differences(configurations: Sequence[Mapping[str, Any]]) -> list[Difference]:
+    """In what the configurations are not all alike, in the order in which names first come."""
+    names = dict.fromkeys(name for values in configurations for name in values)
+    every = (Difference(name, tuple(one.get(name) for one in configurations)) for name in names)
+    return [found for found in every if any(value != found.values[0] for value in found.values)]
+
+
+def there_and_now(found: Sequence[Difference], most: int = 4) -> str:
+    """Differences of a folder's configuration and a new one, in words: `most` of them."""
+    shown = [f"{one.name}: {one.values[0]} there, {one.values[1]} now" for one in found[:most]]
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return "; ".join(shown) + more
+
+
+def _from_weights(config: RunConfig, folder: Path) -> str:
+    """Advice for training on: the same command from the run's weights, or the same in Python."""
+    words = shlex.split(config.provenance.command)
+    if words[:2] != ["revgrad", "train"]:
+        return f"network = revgrad.load({str(folder)!r}, network).network, then adapt it elsewhere"
+    for flag in ("--output", "-o"):
+        if flag in words[:-1]:
+            words[words.index(flag) + 1] = f"{folder}-continued"
+    return shlex.join([*words, "--init", str(folder)])
+
+
+def this_command() -> str:
+    """The command that started this process, as one could type it again."""
+    program = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
+    if program == "__main__.py":
+        program = "revgrad"
+    return shlex.join([program, *sys.argv[1:]])
+
+
+def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                with contextlib.suppress(ValueError):
+                    values = json.loads(line)
+                    if isinstance(values, dict):
+                        yield values
+    except FileNotFoundError:
+        return

@@ -1,0 +1,126 @@
+"""Surroundings of a training's steps: signals, random numbers, memory, the step module."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import random
+import signal
+import struct
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from revgrad._distributed import world_size
+from revgrad.adapter import DomainAdapter
+from revgrad.batch import Batch
+from revgrad.objectives import Losses, Objective
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # malloc.h: M_TRIM_THRESHOLD, M_MMAP_THRESHOLD
+_LIMIT = 1 << 30
+
+
+class Interrupted(KeyboardInterrupt):
+    """Training was asked to stop and did, its state saved. `exit_code` is 130 or 143."""
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(text)
+        self.exit_code = 128 + number
+
+
+class StopRequest:
+    """Remembers the first signal that asked to stop; a second Ctrl-C interrupts at once."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.number and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.number = number
+
+
+@contextmanager
+def stop_request() -> Iterator[StopRequest]:
+    """Signals are noted inside (in the main thread; elsewhere Python allows no handlers)."""
+    request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, request._note) for number in numbers]
+    try:
+        yield request
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def derive(*numbers: int) -> int:
+    """A 63-bit seed that depends on every number and their order."""
+    data = struct.pack(f"<{len(numbers)}q", *numbers)
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little") >> 1
+
+
+def seed_torch(seed: int, device: torch.device) -> None:
+    """Seed the generators that dropout and friends draw from on `device`."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed)
+    elif device.type == "mps":
+        torch.mps.manual_seed(seed)
+
+
+def seed_python(seed: int) -> None:
+    """Seed `random` and numpy's global generator too, for the user's code that draws from them."""
+    random.seed(seed)
+    np.random.seed(seed & 0xFFFFFFFF)
+
+
+@contextmanager
+def preserved_rng(device: torch.device) -> Iterator[None]:
+    """Global generators are afterwards where they were before."""
+    python, numpy_state = random.getstate(), np.random.get_state()
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numpy_state)
+
+
+def keep_large_buffers() -> bool:
+    """Let the C library keep large buffers between steps: True where it took both limits.
+
+    glibc returns blocks above its thresholds to the system at every free; activations of some
+    megabytes then cost a page fault per 4 KB in each step. Thresholds of 1 GB gain about a fifth.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):  # musl has none
+        return False
+    return bool(mallopt(_MMAP_THRESHOLD, _LIMIT)) and bool(mallopt(_TRIM_THRESHOLD, _LIMIT))
+
+
+class Step(nn.Module):
+    """(batch, λ) → losses. Gradients of several processes are averaged, losses are shares of a sum:
+    the total is multiplied by the number of processes to make up for it."""
+
+    def __init__(self, adapter: DomainAdapter, objective: Objective) -> None:
+        super().__init__()
+        self.adapter = adapter
+        self.objective = objective
+        self.world = world_size()
+
+    def forward(self, batch: Batch, factor: float | Tensor) -> Losses:
+        losses = self.objective(self.adapter, batch, factor)
+        return losses if self.world == 1 else losses._replace(total=losses.total * self.world)

@@ -1,0 +1,121 @@
+"""Programs and commands of README and docs run word for word, on small folders of images.
+
+Each Python block has an interpreter of its own. One thing is changed: every number of steps
+becomes 4.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fresh import command, run_each
+from shown import Shown
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FEWER_STEPS = (r"(steps=|--steps )\d+", r"\g<1>4")
+
+
+def python_blocks(text: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", text, flags=re.S | re.M)
+
+
+def commands(text: str) -> list[list[str]]:
+    """The words of every indented command of ours, in order; a line may end in a backslash."""
+    lines = re.findall(r"^    (revgrad .*)$", text.replace("\\\n", " "), flags=re.M)
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def shortened(text: str) -> str:
+    return re.sub(*FEWER_STEPS, text)
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    """synthetic/ and labelled-photos/ of two classes, photos/ without."""
+    random = np.random.default_rng(0)
+    for domain in ("synthetic", "labelled-photos", "photos"):
+        for i in range(140):
+            folder = tmp_path / domain / ("" if domain == "photos" else ("cat", "dog")[i % 2])
+            folder.mkdir(parents=True, exist_ok=True)
+            pixels = random.integers(0, 128, (40, 36, 3)) + (i % 2) * 100
+            Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{i}.png")
+    return tmp_path
+
+
+def check(shown: list[Shown], programs: list[str]) -> None:
+    failed = [
+        f"{program}\n{one.err}"
+        for one, program in zip(shown, programs, strict=True)
+        if one.code != 0
+    ]
+    assert not failed, "\n\n".join(failed)
+
+
+@pytest.mark.slow
+def test_the_readme_runs_word_for_word_and_its_commands_after_it(folders: Path) -> None:
+    network, use = python_blocks(README)
+    assert "`mymodule.py`" in README.partition(network)[0]
+    (folders / "mymodule.py").write_text(network, encoding="utf-8")
+    words = commands(shortened(README))
+    assert [line[1] for line in words] == ["predict", "train", "verdict", "report", "export"]
+    programs = [network, shortened(use), *map(command, words)]
+    shown = run_each(programs, folders)
+    check(shown, programs)
+    outcome, report, predicted, *_ = shown[1].out.splitlines()
+    assert outcome.startswith(("adapted", "no gain", "harmed", "can't tell"))
+    assert report == "runs/first/report.html"
+    assert re.fullmatch(r"\[[01 ]+\]", predicted)
+    assert (folders / "predictions.csv").read_text().count("\n") == 141
+    assert shown[4].out.startswith(("adapted", "no gain", "harmed", "can't tell"))
+    for name in ("model.onnx", "runs/first/report.html", "runs/second/baseline/config.json"):
+        assert (folders / name).exists(), name
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= 120
+    lines = [line for line in python_blocks(README)[1].splitlines() if line.strip()]
+    assert len(lines) <= 20
+
+
+def test_the_readme_names_targets_and_extras_that_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^    make (\w+) ", README, flags=re.M)
+    assert targets == ["demo", "test"]
+    assert all(re.search(rf"^{target}:", makefile, flags=re.M) for target in targets)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    known = extras["project"]["optional-dependencies"]
+    named = re.findall(
+        r"pip install '(?:\.|revgrad)\[(.*?)\]'", "".join(map(Path.read_text, PAGES))
+    )
+    assert named
+    assert {extra for names in named for extra in names.split(",")} <= set(known)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES[1:] if python_blocks(page.read_text(encoding="utf-8"))],
+    ids=lambda page: page.stem,
+)
+def test_every_python_block_of_a_page_runs_by_itself(page: Path, folders: Path) -> None:
+    blocks = list(map(shortened, python_blocks(page.read_text(encoding="utf-8"))))
+    check(run_each(blocks, folders), blocks)
+
+
+def test_links_of_the_pages_lead_somewhere() -> None:
+    broken = []
+    for page in PAGES:
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+            if "://" not in link and not (page.parent / link).exists():
+                broken.append(f"{page.name}: {link}")
+    assert broken == []

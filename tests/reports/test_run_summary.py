@@ -1,0 +1,33 @@
+"""The summary of a run: numbers that are said, and what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from page_runs import Made, make_run
+from pages import Read, page_of
+from revgrad.reports.run_summary import measures_of, read_summary
+
+
+def test_a_measured_accuracy_beyond_the_interval_is_said(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", Made(gain=4.0), baseline=True)
+    summary = read_summary(run)
+    assert summary.verdict is not None
+    estimate = summary.verdict.estimate
+    estimated, *_, measured = measures_of(summary)
+    assert estimated.points is None
+    assert [reading.value for reading in estimated.readings][-1] == estimate.value
+    value = measured.readings[-1].value
+    assert value == pytest.approx(0.8)
+    assert ("wrong here" in measured.says) == (not estimate.low <= value <= estimate.high)
+    assert measured.points == pytest.approx(100 * (0.8 - 0.43))
+
+
+def test_damaged_evidence_is_said_and_the_rest_shown(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "evidence" / "end.safetensors").write_bytes(b"nothing")
+    read = Read(page_of(run))
+    assert "The recorded evidence can't be used" in read.words
+    assert "Label loss" in read.words
