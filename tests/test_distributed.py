@@ -17,6 +17,8 @@ from forked import Forked
 from revgrad import Run
 from tiny import checkpoint_digest, environment
 
+pytestmark = pytest.mark.slow
+
 #: Trains every named case in turn, so that the processes start once.
 CASES = """
 import sys

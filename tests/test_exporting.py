@@ -342,6 +342,7 @@ def _train_a_little(adapted: Adapted, raw: Tensor, labels: Tensor) -> None:
         optimiser.step()
 
 
+@pytest.mark.slow
 def test_nothing_is_said_on_either_stream(tmp_path):
     pytest.importorskip("onnxscript", reason="ONNX wanted: pip install revgrad[export]")
     script = f"""

@@ -7,7 +7,9 @@ everything here is trivial.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
@@ -19,6 +21,8 @@ from torch import Tensor, nn
 from revgrad.errors import InputError
 
 _T = TypeVar("_T")
+#: Numbers the process groups that this process has joined.
+_GROUPS = itertools.count()
 
 
 def world_size() -> int:
@@ -126,9 +130,10 @@ def process_group(device: str) -> Iterator[None]:
     from torch.distributed.rendezvous import rendezvous
 
     backend = "nccl" if choose_device(device).type == "cuda" else "gloo"
-    # After a restart torchrun's default store still holds the addresses of the processes before,
-    # and gloo would try to connect to them: each attempt gets keys of its own.
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    # After a restart, and in a second group of the same processes (a baseline's), torchrun's store
+    # still holds the addresses of the group before, and gloo would wait for an answer from there:
+    # each group gets keys of its own.
+    attempt = f"{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}.{next(_GROUPS)}"
     store, rank, world = next(rendezvous("env://"))
     torch.distributed.init_process_group(
         backend,
@@ -139,6 +144,10 @@ def process_group(device: str) -> Iterator[None]:
     group = torch.distributed.group.WORLD
     try:
         yield
+        # Nobody leaves before all are done; then a moment for gloo's thread to let go of the last
+        # tensor: where Python ends meanwhile, that thread aborts the process.
+        torch.distributed.barrier()
+        time.sleep(0.1)
     except BaseException:
         # Where a peer died in the middle of a step, gloo's destructor can wait for a thread of its
         # own that waits for Python's lock, for ever: such a group is left to the process's end.

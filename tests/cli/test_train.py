@@ -332,11 +332,12 @@ def test_torchrun_runs_the_same_command(place: Path, train_words: list[str], cal
     launcher = ["torch.distributed.run", "--nproc-per-node", "2", "--max-restarts", "1"]
     launcher += ["--master-addr", "127.0.0.1", "--master-port", str(free_port()), "-m"]
     command = [sys.executable, "-m", *launcher, "revgrad", *train_words, "-o", "runs/two"]
-    shown = subprocess.run(command, env=environment(), capture_output=True, text=True)
+    command.append("--baseline")  # two trainings, so two groups of processes
+    shown = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120)
     assert shown.returncode == 0, shown.stderr
-    assert (
-        shown.stdout.count("run in runs/two") == 1
-    )  # the first process speaks, the other is silent
+    # the first process speaks, the other is silent, and nobody was started again
+    assert shown.stdout.count("run in runs/two") == 1
+    assert (place / "runs/two/baseline/result.json").is_file()
     assert Run(place / "runs/two").config.machine["processes"] == 2
     assert call(*train_words, "--output", "runs/one").code == 0
     # the same batches, so nearly the same losses, on one process and on two

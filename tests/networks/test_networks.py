@@ -195,6 +195,7 @@ def test_contract(case: Case) -> None:
     assert seen[0].shape == (4, *case.features)
 
 
+@pytest.mark.slow
 @each_network
 def test_pooling_before_relu_is_the_figure_bit_for_bit(case: Case) -> None:
     net = case.network(**case.without_dropout).double()

@@ -84,6 +84,7 @@ print(json.dumps(results))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # ten seconds on an idle core, minutes on a busy one
 def test_twenty_random_kills_and_twenty_identical_ends(tmp_path: Path) -> None:
     script = tmp_path / "nursery.py"

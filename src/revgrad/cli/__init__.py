@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from typing import Any, NoReturn
 
@@ -78,6 +80,23 @@ def options(
 
 def main() -> None:
     """Run a command; a mistake of the user's is one line and a non-zero exit."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        _run()
+        return
+    code: Any = 0
+    try:
+        _run()
+    except SystemExit as stop:
+        code = stop.code
+    # A thread of gloo that still lets go of its last tensor while Python ends aborts the process
+    # (exit code -6), and torchrun would start all of them again: end without Python's own ending.
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+
+
+def _run() -> None:
     try:
         code = app(standalone_mode=False)
     except RevgradError as error:
