@@ -92,7 +92,10 @@ def reference(kind: str) -> Callable[[], None]:
     parameters = [p for part in parts for p in part.parameters()]
     weights = [p for p in parameters if p.ndim > 1]
     optimiser = torch.optim.SGD(parameters, lr=0.01, momentum=0.9)
-    mean = torch.full((3, 1, 1), 127.5)
+    # both loops standardise their inputs: images by one scale, vectors feature by feature
+    vectors = kind == "mlp"
+    mean = source.mean(0) if vectors else torch.full((3, 1, 1), 127.5)
+    scale = source.std(0) if vectors else torch.tensor(74.0)
     domains = torch.cat([torch.zeros(64), torch.ones(64)])
     numbers = permutations(len(source))
     loss = nn.BCEWithLogitsLoss()
@@ -101,8 +104,7 @@ def reference(kind: str) -> Callable[[], None]:
         for _ in range(STEPS[kind]):
             rows, others = next(numbers), next(numbers)
             inputs = torch.cat([source[rows], target[others]])
-            if kind != "mlp":
-                inputs = (inputs.float() - mean) / 74.0
+            inputs = (inputs.float() - mean) / scale
             extracted = features(inputs)
             label = F.cross_entropy(predictor(extracted[:64]), labels[rows])
             domain = loss(classifier(Reverse.apply(extracted, 0.5)).squeeze(1), domains)
