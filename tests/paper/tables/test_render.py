@@ -133,6 +133,19 @@ def test_budgets_are_never_mixed_and_gaps_are_between_the_longest_bounds() -> No
     assert lines[1].gap == pytest.approx((0.85 - 0.50) / 0.40)
 
 
+def test_gaps_are_those_of_the_svms_numbers_and_never_mix_them_with_others() -> None:
+    svm = {"source-only": 0.50, "adversarial": 0.62, "train-on-target": 0.90}
+    own = [replace(r, target_accuracy_svm=svm[r.method]) for r in RECORDS]
+    aligned = record("subspace-alignment", 0, 0.54, target_accuracy_oracle=0.58)
+    lines = {line.method: line for line in table_lines([*own, aligned], [CELL])}
+    assert lines["adversarial"].gap == pytest.approx((0.62 - 0.50) / 0.40)  # not .70 − .40 of .50
+    assert lines["subspace-alignment"].gap == pytest.approx((0.54 - 0.50) / 0.40)
+    assert lines["subspace-alignment-oracle"].gap == pytest.approx((0.58 - 0.50) / 0.40)
+    lacking = [*RECORDS[1:2], *(r for r in own if r.method != "adversarial")]
+    lacking[0] = replace(lacking[0], target_accuracy_svm=None)
+    assert {x.method: x.gap for x in table_lines(lacking, [CELL])}["adversarial"] is None
+
+
 def test_no_gap_where_the_upper_bound_is_not_above_the_lower() -> None:
     assert gap_covered(0.5, 0.6, 0.6) is None
     assert gap_covered(0.5, 0.6, 0.4) is None
