@@ -130,7 +130,7 @@ def _torchvision() -> Any:
     """torchvision's AlexNet with ImageNet's weights; torchvision may fail to import in many ways,
     and its weights are downloaded when first asked for."""
     try:
-        from torchvision.models import AlexNet_Weights, alexnet  # type: ignore[import-not-found]
+        from torchvision.models import AlexNet_Weights, alexnet
     except (ImportError, RuntimeError) as error:
         raise MissingExtraError(
             f"the whole of AlexNet comes from torchvision, which can't be imported ({error}); "
