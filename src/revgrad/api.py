@@ -407,10 +407,14 @@ def _check_network(network: Any) -> None:
 
 
 def _settled(network: nn.Module, settings: Settings) -> Settings:
-    """With the limits that the network is made for, where nothing else is said."""
+    """With the limits and rates that the network is made for, where nothing else is said."""
     blueprint = blueprint_of(network)
-    if settings.max_weight_norm is None and blueprint is not None:
-        return replace(settings, max_weight_norm=blueprint.max_weight_norm)
+    if blueprint is None:
+        return settings
+    if settings.max_weight_norm is None:
+        settings = replace(settings, max_weight_norm=blueprint.max_weight_norm)
+    if settings.pretrained_lr_factor is None and blueprint.new_layers is not None:
+        settings = replace(settings, pretrained_lr_factor=blueprint.pretrained_lr_factor)
     return settings
 
 

@@ -87,7 +87,7 @@ def test_defaults_of_the_help_are_those_of_the_paper_s_recipe() -> None:
         text = shown[name]
         if name in SCHEDULED:
             assert parse_schedule(text) == getattr(PAPER.settings, name), name
-        elif name == "max_weight_norm":
+        elif name in ("max_weight_norm", "pretrained_lr_factor"):
             assert (value, text) == (None, "the network's")
         else:
             assert text == ("none" if value is None else str(value)), name
@@ -112,6 +112,17 @@ def test_choices_of_the_help_are_all_there_are() -> None:
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_by_name_is_that_recipe(name: str) -> None:
     assert parsed(f"--source s --recipe {name}").make_recipe() == RECIPES[name]
+
+
+def test_layers_by_name() -> None:
+    text = "--source s --layer-rate conv1=0.1 --layer-rate fc=2 --freeze norm --freeze 'b.[0-3]'"
+    options = parsed(text)
+    settings = options.make_recipe().settings
+    assert settings.layer_rates == {"conv1": 0.1, "fc": 2.0}
+    assert settings.freeze == ("norm", "b.[0-3]")
+    assert option_words(options, ["output"]) == shlex.split(text)
+    with pytest.raises(InputError, match="LAYER=FACTOR"):
+        parsed("--source s --layer-rate conv1:0.1").make_recipe()
 
 
 def test_what_is_typed_comes_before_the_recipe() -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import MISSING, Field, fields
 from functools import wraps
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import typer
 
@@ -107,16 +107,26 @@ def _parameter(item: Field[Any], annotation: Any) -> inspect.Parameter:
     )
 
 
+def _declared(annotation: Any) -> str | None:
+    """The option's own name where it is not the field's: `--layer-rate` → layer-rate."""
+    info = next(iter(get_args(annotation)[1:]), None)
+    # beside an annotation, typer keeps the first of an option's names in the default's place
+    flags = (getattr(info, "default", None), *(getattr(info, "param_decls", None) or ()))
+    named = (one for one in flags if isinstance(one, str) and one.startswith("--"))
+    return next((one.removeprefix("--") for one in named), None)
+
+
 def _default_of(item: Field[Any]) -> Any:
     return item.default if item.default_factory is MISSING else item.default_factory()
 
 
 def _words(options: Any, leave_out: Collection[str]) -> Iterator[str]:
+    hints = get_type_hints(type(options), include_extras=True)
     for item in fields(options):
         value = getattr(options, item.name)
         if item.name in leave_out or value == _default_of(item):
             continue
-        name = item.name.replace("_", "-")
+        name = _declared(hints[item.name]) or item.name.replace("_", "-")
         if isinstance(value, bool):
             yield f"--{name}" if value else f"--no-{name}"
             continue

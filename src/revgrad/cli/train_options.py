@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -188,6 +188,34 @@ class TrainOptions:
     optimiser: Annotated[str | None, _training_option("sgd, adam or adamw.", "sgd")] = None
     momentum: Annotated[float | None, _training_option("Momentum of sgd.", "0.9")] = None
     weight_decay: Annotated[float | None, _training_option("l2 penalty.", "0.0")] = None
+    pretrained_lr_factor: Annotated[
+        float | None,
+        _training_option(
+            "Learning rate of a pretrained network's own layers, as a multiple of μ.",
+            "the network's",
+        ),
+    ] = None
+    layer_rates: Annotated[
+        list[str],
+        typer.Option(
+            "--layer-rate",
+            metavar="LAYER=FACTOR",
+            help="Learning rate of a layer and all in it, as a multiple of μ; may be repeated. "
+            "The longest name that fits decides.",
+            rich_help_panel="Training",
+            show_default="none",
+        ),
+    ] = field(default_factory=list)
+    freeze: Annotated[
+        list[str],
+        typer.Option(
+            metavar="LAYER",
+            help="A layer that stays as it is, by name or pattern (blocks.[0-3]), weights and "
+            "BatchNorm statistics; may be repeated.",
+            rich_help_panel="Training",
+            show_default="none",
+        ),
+    ] = field(default_factory=list)
     max_weight_norm: Annotated[
         float | None,
         _training_option("Limit of the norm of the weights into a unit; 0: none.", "the network's"),
@@ -283,7 +311,7 @@ class TrainOptions:
         from revgrad.training.settings import SCHEDULED
 
         given = {name: getattr(self, name, None) for name in RecipeChanges.__annotations__}
-        changes: Any = {name: value for name, value in given.items() if value is not None}
+        changes: Any = {name: value for name, value in given.items() if value not in (None, [])}
         for name in SCHEDULED:
             if name in changes:
                 changes[name] = parse_schedule(changes[name])
@@ -292,6 +320,8 @@ class TrainOptions:
                 changes[name] = None
         if self.domain_classifier is not None:
             changes["domain_classifier"] = parse_widths(self.domain_classifier)
+        if self.layer_rates:
+            changes["layer_rates"] = parse_layer_rates(self.layer_rates)
         return recipe_named(self.recipe).changed(changes)
 
     def open_data(self) -> TrainingData:
@@ -361,6 +391,20 @@ class TrainOptions:
     def command(self) -> str:
         """The command that trains with these options; defaults are left out."""
         return shown_command("train", *option_words(self, leave_out=PRESENTATION))
+
+
+def parse_layer_rates(texts: Sequence[str]) -> dict[str, float]:
+    """`["layer4=0.3", "fc=1"]` → layer → factor."""
+    rates: dict[str, float] = {}
+    for text in texts:
+        layer, _, factor = text.partition("=")
+        try:
+            rates[layer] = float(factor)
+        except ValueError:
+            raise InputError(
+                f"--layer-rate takes LAYER=FACTOR, such as layer4=0.3, not '{text}'"
+            ) from None
+    return rates
 
 
 def parse_widths(text: str) -> tuple[int, ...]:

