@@ -191,6 +191,38 @@ class TestWhatComesOut:
         assert again.input_shape == made.input_shape
         assert (tmp_path / "run" / "result.json").exists()
 
+    def test_labels_that_are_text_train_as_their_numbers(self) -> None:
+        names = np.array(["ant", "bee", "cat"])
+        by_name = trained((X, names[Y]), T, test=(X, names[Y]))
+        by_number = trained((X, Y), T, test=(X, Y))
+        assert by_name.classes == ("ant", "bee", "cat")
+        assert weights_digest(by_name.network) == weights_digest(by_number.network)
+        assert by_name.result is not None
+        assert by_name.result.last == by_number.result.last  # type: ignore[union-attr]
+        # a test that lacks a class is matched by name, not by its own numbers
+        few = np.flatnonzero(Y > 0)
+        assert by_name.evaluate(X[few], names[Y[few]]).accuracy == pytest.approx(
+            by_number.evaluate(X[few], Y[few]).accuracy
+        )
+        with pytest.raises(InputError, match="not among the 3 of the source: dog"):
+            by_name.evaluate(X[:1], ["dog"])
+        with pytest.raises(InputError, match="give the source its names too"):
+            trained((X, Y), T, test=(X, names[Y]))
+
+    def test_what_is_held_out_shares_no_group(self) -> None:
+        people = np.arange(60) // 6
+        source = from_arrays(X, Y, groups=people)
+        seen: list[set[int]] = []
+
+        class Watch(revgrad.Callback):
+            def on_start(self, trainer: revgrad.Trainer, step: int) -> None:
+                parts = (trainer.batches.domains[0], trainer.held_out)
+                seen.extend(set(people[part.rows]) for part in parts if part is not None)
+
+        trained(source, T, callbacks=[Watch()])
+        assert seen[0] | seen[1] == set(range(10))
+        assert not seen[0] & seen[1]
+
     def test_classes_of_other_data_go_by_name(self) -> None:
         source = from_arrays(X, Y, classes=("a", "b", "c"))
         made = trained(source, T)

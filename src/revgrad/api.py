@@ -17,7 +17,7 @@ from revgrad._distributed import process_group
 from revgrad.adapter import DeployableModel, DomainAdapter
 from revgrad.diagnostics.recorder import EVIDENCE_SAMPLES, EvidenceRecorder
 from revgrad.diagnostics.scores import RECOMMENDED_SCORE
-from revgrad.domains.common_shape import match_colours, resized, with_classes
+from revgrad.domains.common_shape import match_colours, resized, with_classes, with_numbers
 from revgrad.domains.domain import HELD_OUT, Domain
 from revgrad.domains.registry import as_domain
 from revgrad.errors import InputError, RunError
@@ -385,8 +385,10 @@ def _renumbered(domain: None, source: Domain) -> None: ...
 
 def _renumbered(domain: Domain | None, source: Domain) -> Domain | None:
     """With the source's class numbers: by name, where both have names."""
-    if domain is None or source.classes is None:
-        return domain
+    if domain is None:
+        return None
+    if source.classes is None:
+        return with_numbers(domain, source.class_count or 0) if source.is_classification else domain
     return with_classes(domain, source.classes)
 
 

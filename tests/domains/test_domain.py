@@ -23,7 +23,9 @@ from revgrad.domains import (
     from_folder,
     from_npz,
     resized,
+    with_classes,
 )
+from revgrad.domains.common_shape import with_numbers
 from revgrad.domains.digits import digits, digits_m
 from revgrad.domains.domain import drawn_indices, spaced_indices
 from revgrad.errors import InputError
@@ -312,16 +314,100 @@ def labelled_by_floats() -> Domain:
         ([0, -1, 1], None, "label -1 is out of range"),
         ([0, 1], None, "3 inputs but 2 labels"),
         ([[0], [1], [2]], None, "one number a row"),
-        (["a", "b", "c"], None, r"not text \('a', …\): class numbers from 0 would do"),
+        (["a", "b", "c"], ["a", "b"], r"not among the given 2: c \(classes=a, b\)"),
+        (["a", 1, "b"], None, r"several kinds \(int, str\): all text or all numbers"),
+        (["a", None, "b"], None, "1 of 3 labels are missing, the first in sample 1: leave"),
+        ([["a"], ["b"], ["c"]], None, "names of classes must be one a sample"),
         ([1j, 2j, 3j], None, "integers or floats, not complex128"),
         ([0.5, np.nan, 1], None, "finite"),
-        (7, None, "one a row"),
-        ([[1], [2, 3], [4]], None, "one vector a row"),
+        (7, None, "one a sample"),
+        ([[1], [2, 3], [4]], None, "one vector a sample"),
     ],
 )
 def test_bad_labels(labels: object, classes: list[str] | None, message: str) -> None:
     with pytest.raises(InputError, match=message):
         from_arrays(images(3), labels, classes=classes)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["dog", "ant", "dog", "bee"],
+        np.array(["dog", "ant", "dog", "bee"]),
+        np.array([b"dog", b"ant", b"dog", b"bee"]),
+        np.array(["dog", "ant", "dog", "bee"], dtype=object),
+    ],
+    ids=["list", "text", "bytes", "objects"],
+)
+def test_text_is_class_names_in_sorted_order(labels: object) -> None:
+    domain = from_arrays(images(4), labels)
+    assert domain.classes == ("ant", "bee", "dog")
+    assert domain.labels is not None
+    assert domain.labels.tolist() == [2, 0, 2, 1]
+    turned = from_arrays(images(4), labels, classes=["dog", "bee", "cat", "ant"])
+    assert turned.labels is not None
+    assert turned.labels.tolist() == [0, 3, 0, 1]
+    assert with_classes(turned, domain.classes).labels.tolist() == [2, 0, 2, 1]  # type: ignore[union-attr]
+
+
+def test_truth_values_are_two_classes() -> None:
+    domain = from_arrays(images(3), [True, False, True])
+    assert domain.classes == ("False", "True")
+    assert domain.batch([0, 1, 2]).labels.tolist() == [1, 0, 1]  # type: ignore[union-attr]
+    assert from_arrays(images(2), [True, True]).class_count == 2
+    named = from_arrays(images(3), [True, False, True], classes=["sick", "well"])
+    assert named.classes == ("sick", "well")
+
+
+def test_names_that_are_numbers_are_matched_with_a_source_of_numbers() -> None:
+    names = [str(number) for number in range(12)]
+    domain = from_arrays(images(12), names)  # sorted as text: 0, 1, 10, 11, 2, …
+    assert with_numbers(domain, 12).labels.tolist() == list(range(12))  # type: ignore[union-attr]
+    with pytest.raises(InputError, match="has a class 11; the source's are 0 to 10"):
+        with_numbers(domain, 11)
+    with pytest.raises(InputError, match="give the source its names too"):
+        with_numbers(from_arrays(images(2), ["cat", "dog"]), 2)
+
+
+def test_groups_are_held_out_whole() -> None:
+    people = np.repeat([f"person {i}" for i in range(9)], np.arange(2, 11))  # 54 samples
+    domain = from_arrays(np.arange(54.0)[:, None], np.arange(54) % 3, groups=people)
+    everyone = set()
+    for seed in range(20):
+        rest, held = domain.split(0.2, seed=seed)
+        assert sorted([*rest.rows, *held.rows]) == list(range(54))
+        there, here = set(people[rest.rows]), set(people[held.rows])
+        assert there
+        assert here
+        assert not there & here
+        # no nearer share than these groups' can be had from one group fewer or more
+        assert abs(len(held) - 0.2 * 54) <= 10 / 2
+        everyone |= here
+        assert (held.rows == domain.split(0.2, seed=seed)[1].rows).all()
+    assert len(everyone) == 9
+    again, _ = rest.split(0.5)  # groups stay with subsets
+    assert again.groups is not None
+    assert not set(again.groups) & set(rest.groups[np.isin(rest.rows, again.rows, invert=True)])  # type: ignore[index]
+    assert [
+        len(part) for part in from_arrays(np.zeros((9, 1)), groups=[7] * 8 + [3]).split(0.9)
+    ] in (
+        [8, 1],
+        [1, 8],
+    )
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ([1, 2], "3 inputs but 2 groups"),
+        ([[1], [2], [3]], r"one a sample, \(n,\), not of shape \(3, 1\)"),
+        (["a", None, "b"], "the group of sample 1 is missing"),
+        ([4, 4, 4], "all samples are of one group, so none can be held out"),
+    ],
+)
+def test_bad_groups(groups: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        from_arrays(images(3), groups=groups).split()
 
 
 def test_minus_one_is_a_fine_regression_target() -> None:

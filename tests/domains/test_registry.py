@@ -217,7 +217,7 @@ def test_a_note_says_that_the_loader_is_not_used(caplog: pytest.LogCaptureFixtur
         ((VECTORS, LABELS, LABELS), "a tuple of 3 is neither .* a dict of arrays"),
         ((VECTORS, LABELS[:3]), "4 inputs but 3 labels"),
         ((PIXELS, PIXELS), r"labels of shape \(4, 6, 5, 3\) are neither .* from_arrays\(\(X1, X2"),
-        ((VECTORS, ["cat", "dog", "cat", "dog"]), r"not text \('cat', …\): class numbers from 0"),
+        ((VECTORS, ["cat", "dog", "cat", 1]), r"several kinds \(int, str\)"),
         (["a.png", "b.png"], "not dtype <U5"),
     ],
 )

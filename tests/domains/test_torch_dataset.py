@@ -192,7 +192,7 @@ class Endless:
         (Made(lambda i: ("text", 0)), "part 0|type str"),
         (Made(lambda i: torch.zeros(i + 1)), r"items differ: item 0 is \(1,\)"),
         (Made(lambda i: torch.zeros(1 if i < 3 else 2)), "item 3 is"),
-        (Made(lambda i: (torch.zeros(1), "cat")), "label of item 0 is 'cat'"),
+        (Made(lambda i: (torch.zeros(1), b"cat")), "label of item 0 is b'cat'"),
         (Made(lambda i: (torch.zeros(1), None)), "label of item 0 is None"),
         (Made(lambda i: (torch.zeros(1), -1)), "label -1 is out of range"),
         (Made(lambda i: (torch.zeros(1), 0, i)), "part 1 of item 0 is a single number"),
@@ -240,3 +240,14 @@ def test_items_that_draw_random_numbers_are_reproducible() -> None:
     assert torch.equal(batches.batch(5).inputs, first)
     assert not torch.equal(batches.batch(6).inputs[:, 1:], first[:, 1:])
     assert not torch.equal(PairedBatches([domain], [4], seed=4).batch(5).inputs[:, 1], first[:, 1])
+
+
+def test_labels_by_name_and_groups() -> None:
+    names = ["dog", "cat", "dog"]
+    domain = from_dataset(
+        Made(lambda i: (torch.zeros(1), names[i % 3]), n=300), groups=[0, 1] * 150
+    )
+    assert domain.classes == ("cat", "dog")
+    assert domain.labels is not None
+    assert domain.labels[:4].tolist() == [1, 0, 1, 1]
+    assert len(domain.split(0.5)[1]) == 150

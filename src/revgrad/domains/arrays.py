@@ -13,6 +13,7 @@ from torch import Tensor
 
 from revgrad.batch import Inputs
 from revgrad.domains.domain import UNNAMED, Domain
+from revgrad.domains.labels import as_labels
 from revgrad.errors import InputError
 
 LAYOUTS = ("auto", "NHWC", "NCHW")
@@ -31,6 +32,7 @@ def from_arrays(
     *,
     layout: str = "auto",
     classes: Sequence[str] | None = None,
+    groups: Any = None,
     name: str = UNNAMED,
 ) -> Domain:
     """A domain of the rows of an array or tensor, or of a tuple or dict of them.
@@ -40,15 +42,19 @@ def from_arrays(
             Anything else numeric, also uint8 of other dimensions: kept as it is, so that float
             images are taken as (N, C, H, W), the way a torch network wants them.
             Memory maps stay memory maps.
-    labels  class numbers from 0, or floats (regression), one a row; None: no labels
+    labels  class numbers from 0, text or truth values (names of classes), or floats (regression),
+            one a sample; None: no labels
     layout  of 4-dimensional uint8 images: "NHWC", "NCHW", or "auto" by the axis of 1 or 3 channels
+    classes names of the classes in the order of their numbers; None: of labels that are text, the
+            names in sorted order
+    groups  one a sample, numbers or text (a person, a patient, a recording): samples of one group
+            are never divided between training and what is held out
     """
     if layout not in LAYOUTS:
         raise InputError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
     store = ArrayStore(inputs, layout=layout, name=name)
-    return Domain(
-        store, None if labels is None else as_labels(labels, name), classes=classes, name=name
-    )
+    values, names = as_labels(labels, name, classes) if labels is not None else (None, classes)
+    return Domain(store, values, classes=names, groups=groups, name=name)
 
 
 class ArrayStore:
@@ -175,21 +181,6 @@ def as_array(values: Any, name: str) -> np.ndarray:
     if array.ndim == 0:
         raise InputError(f"{name}: inputs must have one row a sample, not a single number")
     return array
-
-
-def as_labels(labels: Any, name: str) -> np.ndarray:
-    """Labels given as a list, array or tensor, as an array that `Domain` checks further."""
-    if isinstance(labels, Tensor):
-        labels = labels.detach().cpu()
-        if labels.dtype == torch.bfloat16:
-            labels = labels.float()
-    try:
-        values = np.asarray(labels)
-    except ValueError:
-        raise InputError(f"{name}: labels must be one number or one vector a row") from None
-    if values.ndim == 0:
-        raise InputError(f"{name}: labels must be one a row, not the single value {labels!r}")
-    return values
 
 
 def image_layout(shape: tuple[int, ...], layout: str, name: str) -> str:

@@ -84,6 +84,30 @@ def with_classes(domain: Domain, classes: Sequence[str] | None) -> Domain:
     return domain._with(labels=np.where(domain.labelled, renumbered, 0), classes=wanted)
 
 
+def with_numbers(domain: Domain, classes: int) -> Domain:
+    """The domain for a source whose classes have numbers, 0 to `classes` - 1, and no names.
+
+    Names that are those numbers ("0", "1", …, "10"; "False", "True") are taken as the numbers,
+    whatever order they came in; other names can't be matched and are an InputError.
+    """
+    if domain.classes is None or domain.labels is None or not domain.is_classification:
+        return domain
+    if domain.classes == ("False", "True"):
+        return domain._with(classes=None)
+    strange = [one for one in domain.classes if not one.isdecimal()]
+    if strange:
+        raise InputError(
+            f"{domain.name}'s classes have names ({some(domain.classes)}) and the source's only "
+            "numbers: give the source its names too, from_arrays(…, classes=[…])"
+        )
+    numbers = np.array([int(one) for one in domain.classes], dtype=np.int64)[domain.labels]
+    if numbers[domain.labelled].max(initial=0) >= classes:
+        raise InputError(
+            f"{domain.name} has a class {numbers.max()}; the source's are 0 to {classes - 1}"
+        )
+    return domain._with(labels=np.where(domain.labelled, numbers, 0), classes=None)
+
+
 def _check_alike(one: Domain, other: Domain) -> None:
     if one.is_images != other.is_images:
         images, not_images = (one, other) if one.is_images else (other, one)

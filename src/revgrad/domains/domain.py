@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from revgrad.batch import Inputs, Samples, map_inputs, tensors_of
+from revgrad.domains.groups import group_numbers, whole_groups
 from revgrad.errors import InputError
 
 #: The name of a domain that nobody has named; `as_domain` gives such a domain its role's name.
@@ -46,6 +47,7 @@ class Domain:
     They can be hidden in two places only, `without_labels` and `keeping_labels`; both drop the
     hidden values, so nothing behind them can read what was hidden.
 
+    groups       one a sample, or None: samples of one group stay together in `split`
     labels_kept  True where the labels are those that `keeping_labels` left: of a target these are
                  meant for training (semi-supervised), all other labels of a target are dropped
     """
@@ -62,6 +64,7 @@ class Domain:
         augmentation: Augmentation | None = None,
         files: Sequence[str] | None = None,
         labels_kept: bool = False,
+        groups: Any = None,
     ) -> None:
         self.store = store
         self._whole = rows is None  # all of the store, in its order
@@ -71,6 +74,7 @@ class Domain:
         self.augmentation = augmentation
         self.files = files  # one per row, where the inputs came from files
         self.labels_kept = labels_kept
+        self.groups = None if groups is None else group_numbers(groups, len(self.rows), name)
         self._labels = None if labels is None else _checked_labels(labels, len(self.rows), name)
         self._labelled = None if labelled is None or labelled.all() else labelled.astype(bool)
         if self._labels is not None and self.classes is not None and self.is_classification:
@@ -187,6 +191,7 @@ class Domain:
             "augmentation": self.augmentation,
             "files": self.files,
             "labels_kept": self.labels_kept,
+            "groups": self.groups,
         }
         values.update(changes)
         return Domain(values.pop("store"), values.pop("labels"), **values)
@@ -199,6 +204,7 @@ class Domain:
             labels=None if self._labels is None else self._labels[where],
             labelled=None if self._labelled is None else self._labelled[where],
             files=None if self.files is None else [self.files[i] for i in where],
+            groups=None if self.groups is None else self.groups[where],
             name=name or self.name,
         )
 
@@ -208,14 +214,21 @@ class Domain:
         return self if len(self) <= count else self.subset(spaced_indices(len(self), count))
 
     def split(self, fraction: float = HELD_OUT, seed: int = 0) -> tuple[Domain, Domain]:
-        """(the rest, a random `fraction` held out), the same for the same seed."""
+        """(the rest, a random `fraction` held out), the same for the same seed.
+
+        Groups are held out whole: as many, in random order, as come nearest to the fraction.
+        """
         if not 0 < fraction < 1:
             raise InputError(f"split takes a fraction between 0 and 1, not {fraction}")
         if len(self) < 2:
             raise InputError(f"{self.name} has {len(self)} samples: too few to split")
-        order = np.random.default_rng(seed).permutation(len(self))
-        held = min(max(round(len(self) * fraction), 1), len(self) - 1)
-        rest, out = np.sort(order[held:]), np.sort(order[:held])
+        if self.groups is None:
+            order = np.random.default_rng(seed).permutation(len(self))
+            held = min(max(round(len(self) * fraction), 1), len(self) - 1)
+            rest, out = np.sort(order[held:]), np.sort(order[:held])
+        else:
+            chosen = whole_groups(self.groups, fraction, seed, self.name)
+            rest, out = np.flatnonzero(~chosen), np.flatnonzero(chosen)
         return self.subset(rest), self.subset(out, f"{self.name} (held out)")
 
     def without_labels(self) -> Domain:
@@ -310,11 +323,7 @@ def _checked_labels(labels: np.ndarray, rows: int, name: str) -> np.ndarray:
             raise InputError(f"{name}: labels must be finite numbers")
     else:
         raise InputError(
-            f"{name}: labels must be integers or floats, not {_kind(values)}: class numbers from 0 "
-            "would do (numpy.unique(labels, return_inverse=True) makes names and numbers of text)"
+            f"{name}: labels must be integers or floats, not {values.dtype}: class numbers from 0 "
+            "would do, or, in from_arrays, the classes' names"
         )
     return values
-
-
-def _kind(values: np.ndarray) -> str:
-    return f"text ({str(values.flat[0])!r}, …)" if values.dtype.kind in "US" else str(values.dtype)

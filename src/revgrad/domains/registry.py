@@ -19,10 +19,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from revgrad._system import named
-from revgrad.domains.arrays import as_labels, from_arrays
+from revgrad.domains.arrays import from_arrays
 from revgrad.domains.common_shape import resized
 from revgrad.domains.domain import UNNAMED, Domain
 from revgrad.domains.folder import from_folder
+from revgrad.domains.labels import as_labels
 from revgrad.domains.npz import from_npz
 from revgrad.domains.torch_dataset import from_dataset
 from revgrad.errors import InputError, UnknownNameError, unknown
@@ -130,13 +131,15 @@ def _of_pair(inputs: Any, labels: Any, name: str) -> Domain:
         inputs = tuple(_array(part, name) for part in inputs)
     else:
         inputs = _array(inputs, name)
-    values = None if labels is None else as_labels(labels, name)
-    if values is not None and values.ndim > 2:
+    if labels is None:
+        return from_arrays(inputs, name=name)
+    values, classes = as_labels(labels, name)
+    if values.ndim > 2:
         raise InputError(
             f"{name}: a tuple of two is (X, y), but labels of shape {values.shape} are "
             "neither (n,) nor (n, outputs); inputs of two parts: from_arrays((X1, X2))"
         )
-    return from_arrays(inputs, values, name=name)
+    return from_arrays(inputs, values, classes=classes, name=name)
 
 
 def _array(values: Any, name: str) -> Any:

@@ -12,9 +12,10 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, TensorDataset
 
 from revgrad.batch import Inputs, concatenate, tensors_of
-from revgrad.domains.arrays import ArrayStore, as_labels, image_layout
-from revgrad.domains.domain import UNNAMED, Domain
+from revgrad.domains.arrays import ArrayStore, image_layout
+from revgrad.domains.domain import UNNAMED, Domain, Store
 from revgrad.domains.image_files import Unreadable, pixels
+from revgrad.domains.labels import as_labels
 from revgrad.errors import InputError
 
 _PASS = 256  # items read at a time in the pass over a dataset
@@ -27,6 +28,7 @@ def from_dataset(
     classes: Sequence[str] | None = None,
     labels: bool = True,
     cache: bool = False,
+    groups: Any = None,
     name: str = UNNAMED,
 ) -> Domain:
     """A domain of a map-style dataset, whose items are `x` or `(x, y)`.
@@ -41,6 +43,7 @@ def from_dataset(
     cache   True: keep the inputs of that pass in memory, so that later epochs run no Python code
             per sample. Random transforms are then frozen: use `Domain.augmented` for those.
     classes the classes' names; None: `dataset.classes` where that is a list of names
+    groups  one a sample, as `from_arrays` takes them
     """
     _check_map_style(dataset, name)
     if classes is None:
@@ -49,14 +52,12 @@ def from_dataset(
             classes = own
     if type(dataset) is TensorDataset and len(dataset.tensors) <= 2:
         inputs, *rest = dataset.tensors
-        targets = as_labels(rest[0], name) if rest and labels else None
         if labels or not rest or rest[0].ndim == 1:
-            return Domain(
-                ArrayStore(inputs, layout="NCHW", name=name), targets, classes=classes, name=name
-            )
+            held = ArrayStore(inputs, layout="NCHW", name=name)
+            return _labelled(held, rest[0] if rest and labels else None, classes, groups, name)
     store = DatasetStore(dataset, labels=labels, name=name)
     if not len(store) or not (labels or cache):
-        return Domain(store, None, classes=classes, name=name)
+        return _labelled(store, None, classes, groups, name)
 
     parts: list[Inputs] = []
     values: list[np.ndarray] = []
@@ -77,7 +78,14 @@ def from_dataset(
     if cache:
         _check_alike(parts, name)
         kept = ArrayStore(concatenate(parts), layout="NCHW", name=name)
-    return Domain(kept, targets, classes=classes, name=name)
+    return _labelled(kept, targets, classes, groups, name)
+
+
+def _labelled(
+    store: Store, labels: Any, classes: Sequence[str] | None, groups: Any, name: str
+) -> Domain:
+    values, names = as_labels(labels, name, classes) if labels is not None else (None, classes)
+    return Domain(store, values, classes=names, groups=groups, name=name)
 
 
 class DatasetStore:
@@ -243,12 +251,12 @@ def _stack_labels(values: Sequence[Any], indices: np.ndarray, name: str) -> np.n
 
 
 def _label(value: Any, index: int, name: str) -> np.ndarray:
-    """One item's label as an array of numbers."""
+    """One item's label as an array of numbers, or a class's name."""
     array = np.asarray(value.detach().cpu() if isinstance(value, Tensor) else value)
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biuf" and not isinstance(value, str):
         raise InputError(
-            f"{name}: the label of item {index} is {value!r}: a class number or floats are wanted "
-            "(labels=False reads no labels)"
+            f"{name}: the label of item {index} is {value!r}: a class number, a class's name or "
+            "floats are wanted (labels=False reads no labels)"
         )
     return array
 
