@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         KernelMatching,
         Losses,
         MeanMatching,
+        Stabilised,
         Supervised,
         TwoLosses,
     )
@@ -66,6 +67,7 @@ _HOMES = {
     "RevgradError": "errors",
     "Run": "training",
     "Settings": "training",
+    "Stabilised": "objectives",
     "Supervised": "objectives",
     "Trainer": "training",
     "TwoLosses": "objectives",
@@ -110,6 +112,7 @@ __all__ = [
     "RevgradError",
     "Run",
     "Settings",
+    "Stabilised",
     "Supervised",
     "Trainer",
     "TwoLosses",

@@ -22,7 +22,7 @@ from revgrad.batch import (
 from revgrad.cutting import Cut, cut
 from revgrad.errors import InputError, RevgradError
 from revgrad.networks.batch_norm import RunningStatistics, normalises_batches
-from revgrad.networks.domain_classifier import DomainClassifier
+from revgrad.networks.domain_classifier import DomainClassifier, Normalisation
 from revgrad.preprocessing import Preprocessing
 
 #: How BatchNorm sees the domains: see `DomainAdapter`.
@@ -91,6 +91,7 @@ class DomainAdapter(nn.Module):
         domains: int = 2,
         preprocessing: nn.Module | None = None,
         batch_norm: BatchNormPolicy = "joint",
+        normalise: Normalisation = "none",
         seed: int = 0,
     ) -> DomainAdapter:
         """An adapter with a new `DomainClassifier`, as wide as the layer's output for `example`."""
@@ -104,7 +105,7 @@ class DomainAdapter(nn.Module):
         with torch.no_grad(), evaluating(network), taking(example):
             width = pieces.features(prepare(example)).flatten(1).shape[1]
         with torch.random.fork_rng(devices=[]):  # layers draw weights before they get ours
-            classifier = DomainClassifier(width, hidden=hidden, domains=domains, seed=seed)
+            classifier = DomainClassifier(width, hidden, domains, seed, normalise)
         if parameter is not None:
             classifier.to(parameter.device, parameter.dtype)
         return DomainAdapter(

@@ -217,7 +217,9 @@ def adapt(
     data = given.with_one_shape()
     settings = _settled(network, whole.settings)
     objective = _objective(method, whole.label_loss, data.source)
-    training = data.source.balanced() if whole.balanced else data.source
+    # a recipe's balance is for classes: a regression is trained as it comes
+    balanced = whole.balanced and data.source.is_classification
+    training = data.source.balanced() if balanced else data.source
     used = None if method in ONE_DOMAIN else data.target
     recorder = _recorder(data, evidence_samples, return_weights, score, run)
     label = "source only" if method == "source-only" else "adapted" if baseline else "training"
@@ -492,6 +494,7 @@ def _adapter(
         hidden=widths,
         preprocessing=prepare,
         batch_norm=settings.batch_norm,
+        normalise=recipe.normalise,
         seed=settings.seed,
     )
 

@@ -1,4 +1,5 @@
-"""Recipes: whole ways of training, by name: `PAPER`, as printed, and `RECOMMENDED`, for images.
+"""Recipes: whole ways of training, by name: `PAPER`, as printed, `STABILISED`, for any data, and
+`RECOMMENDED`, for images.
 
 `PAPER` is the paper's own (§4, appendix C). `RECOMMENDED` is one set of settings for image domains,
 best with a network that has batch normalisation, as `compact`. It differs from the paper's in
@@ -11,6 +12,11 @@ best with a network that has batch normalisation, as `compact`. It differs from 
 - the optimiser: Adam, its learning rate annealed from .003;
 - BatchNorm: each domain is normalised by itself, and the target's statistics are kept;
 - the weights: an exponential moving average (EMA) of them is what is evaluated.
+
+`STABILISED` is gradient reversal alone, for any data, with today's means: each sample's features
+are divided by their root mean square in front of the domain classifier, λ waits until the source's
+classes are learned, the source's classes come alike often, each domain has BatchNorm statistics of
+its own in training, Adam, gradients limited in norm, and the EMA of the weights is handed back.
 """
 
 from __future__ import annotations
@@ -22,6 +28,7 @@ from typing import Any, Literal
 from torch import nn
 
 from revgrad.errors import InputError, unknown
+from revgrad.networks.domain_classifier import NORMALISATIONS, Normalisation
 from revgrad.objectives import OBJECTIVES, LabelLoss, Objective, cross_entropy
 from revgrad.schedules import Annealed, RampUp
 from revgrad.training.settings import Settings, SettingsChanges, without_addresses
@@ -34,13 +41,16 @@ STANDARDISED = ("fitted", "per-image")
 class Recipe:
     """A way of training: what is minimised, and everything it is trained with.
 
-    method             "adversarial" (DANN, the paper's), "adversarial-entropy",
-                       "adversarial-consistency", "two-losses", "mean-matching" (DDC),
-                       "kernel-matching" (MMD), an objective of your own; or the bounds to compare
-                       with, "source-only" and "train-on-target" (with the target's labels)
+    method             "adversarial" (DANN, the paper's), "stabilised" (DANN whose λ waits for the
+                       classes), "adversarial-entropy", "adversarial-consistency",
+                       "two-losses", "mean-matching" (DDC), "kernel-matching" (MMD), an objective
+                       of your own; or the bounds to compare with, "source-only" and
+                       "train-on-target" (with the target's labels)
     settings           steps, batches, schedules, optimiser, …
     domain_classifier  hidden widths of the domain classifier, or a module of your own; None: the
                        network's own choice, else 1024, 1024
+    normalise          each sample's features in front of the domain classifier: "none", "rms" (by
+                       their root mean square) or "layer" (layer norm)
     preprocessing      "fitted": one mean and scale for both domains (pretrained networks: their
                        own); "per-image": each image by its own; or a module of your own
     balanced           draw all classes of the source alike often, however many samples each has
@@ -51,6 +61,7 @@ class Recipe:
     method: str | Objective = "adversarial"
     settings: Settings = field(default_factory=Settings)
     domain_classifier: Sequence[int] | nn.Module | None = None
+    normalise: Normalisation = "none"
     preprocessing: Literal["fitted", "per-image"] | nn.Module = "fitted"
     balanced: bool = False
     label_loss: LabelLoss | None = None
@@ -60,6 +71,8 @@ class Recipe:
             raise unknown("method", self.method, OBJECTIVES)
         if isinstance(self.preprocessing, str) and self.preprocessing not in STANDARDISED:
             raise unknown("preprocessing", self.preprocessing, STANDARDISED)
+        if self.normalise not in NORMALISATIONS:
+            raise unknown("normalisation", self.normalise, NORMALISATIONS)
         widths = self.domain_classifier
         if widths is not None and not isinstance(widths, nn.Module):
             object.__setattr__(self, "domain_classifier", _widths(widths))
@@ -78,7 +91,11 @@ class Recipe:
 
     def describe(self) -> dict[str, Any]:
         """The recipe in a record, beside its settings."""
-        return {"objective": self.objective_text, "balanced": self.balanced} | (
+        return {
+            "objective": self.objective_text,
+            "balanced": self.balanced,
+            "normalise": self.normalise,
+        } | (
             {"per_image": self.preprocessing == "per-image"}
             if isinstance(self.preprocessing, str)
             else {"preprocessing": without_addresses(repr(self.preprocessing))}
@@ -97,6 +114,7 @@ class RecipeChanges(SettingsChanges, total=False):
 
     method: str | Objective
     domain_classifier: Sequence[int] | nn.Module | None
+    normalise: Normalisation
     preprocessing: Literal["fitted", "per-image"] | nn.Module
     balanced: bool
     label_loss: LabelLoss | None
@@ -120,8 +138,26 @@ RECOMMENDED = Recipe(
     balanced=True,
 )
 
+STABILISED = Recipe(
+    "stabilised",
+    Settings(
+        learning_rate=Annealed(0.001, 10.0, 0.75),
+        adaptation_factor=RampUp(10.0),
+        optimiser="adam",
+        batch_norm="separate",
+        max_gradient_norm=5.0,
+        ema_decay=0.998,
+    ),
+    normalise="rms",
+    balanced=True,
+)
+
 #: Recipes by the name that `adapt(recipe=…)` and `revgrad train --recipe` take.
-RECIPES: dict[str, Recipe] = {"paper": PAPER, "recommended": RECOMMENDED}
+RECIPES: dict[str, Recipe] = {
+    "paper": PAPER,
+    "stabilised": STABILISED,
+    "recommended": RECOMMENDED,
+}
 
 
 def recipe_named(recipe: Recipe | str) -> Recipe:

@@ -92,8 +92,9 @@ class TrainOptions:
     recipe: Annotated[
         str,
         typer.Option(
-            help="A whole way of training: paper (DANN as printed) or recommended (ours, for "
-            "images). Options that are given come first."
+            help="A whole way of training: paper (DANN as printed), stabilised (DANN with features "
+            "normalised and λ waiting for the classes) or recommended (ours, for images). Options "
+            "that are given come first."
         ),
     ] = "paper"
     steps: Annotated[int | None, typer.Option(help="Length of training.", show_default="10000")] = (
@@ -145,8 +146,9 @@ class TrainOptions:
     method: Annotated[
         str | None,
         _method_option(
-            "adversarial (DANN), adversarial-entropy, adversarial-consistency, two-losses, "
-            "mean-matching, kernel-matching; source-only and train-on-target (with the target's "
+            "adversarial (DANN), stabilised (DANN that waits for the classes), "
+            "adversarial-entropy, adversarial-consistency, two-losses, mean-matching, "
+            "kernel-matching; source-only and train-on-target (with the target's "
             "labels) are the bounds to compare with.",
             "adversarial",
         ),
@@ -160,6 +162,14 @@ class TrainOptions:
         _method_option(
             "Hidden widths of the domain classifier, such as 1024,1024.",
             "the network's, or 1024,1024",
+        ),
+    ] = None
+    normalise: Annotated[
+        Literal["none", "rms", "layer"] | None,
+        _method_option(
+            "What is done to each sample's features in front of the domain classifier: none, rms "
+            "(divided by their root mean square), layer (layer norm).",
+            "none",
         ),
     ] = None
     domain_lr_factor: Annotated[

@@ -22,6 +22,7 @@ from revgrad.objectives.losses import (
     squared_error,
 )
 from revgrad.objectives.moment_matching import KernelMatching, MeanMatching
+from revgrad.objectives.stabilised import Stabilised
 from revgrad.objectives.supervised import Supervised
 from revgrad.objectives.two_losses import TwoLosses
 
@@ -36,6 +37,7 @@ __all__ = [
     "Losses",
     "MeanMatching",
     "Objective",
+    "Stabilised",
     "Supervised",
     "TwoLosses",
     "cross_entropy",
@@ -52,6 +54,7 @@ OBJECTIVES: dict[str, Callable[[LabelLoss], Objective]] = {
     "adversarial": lambda loss: Adversarial(loss),
     "adversarial-entropy": lambda loss: AdversarialEntropy(label_loss=loss),
     "adversarial-consistency": lambda loss: AdversarialConsistency(label_loss=loss),
+    "stabilised": lambda loss: Stabilised(loss),
     "two-losses": lambda loss: TwoLosses("swapped", loss),
     "mean-matching": lambda loss: MeanMatching(loss),
     "kernel-matching": lambda loss: KernelMatching(loss),

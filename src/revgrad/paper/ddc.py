@@ -158,7 +158,9 @@ def choose_width(
             other,
             layer=place,
             # matching means needs no domain classifier
-            recipe=Recipe("mean-matching", chosen, nn.Identity(), prepare, label_loss=label_loss),
+            recipe=Recipe(
+                "mean-matching", chosen, nn.Identity(), preprocessing=prepare, label_loss=label_loss
+            ),
             held_out=0,
             progress=progress,
         )

@@ -79,6 +79,7 @@ def record_of(config: RunConfig, result: TrainingResult) -> Record:
             "layer": config.layer,
             "objective": config.objective,
             "domain_classifier": config.domain_classifier,
+            "normalise": config.normalise,
             "preprocessing": config.preprocessing,
             "input_shape": config.input_shape,
             "test": known.test,

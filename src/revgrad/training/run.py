@@ -64,6 +64,7 @@ class RunConfig:
     preprocessing: str = ""
     label_loss: str = ""
     objective: str = ""  # with its own numbers
+    normalise: str = "none"  # what the domain classifier does to each sample's features first
     chosen_by: str = ""  # the score that the best evaluated weights are kept by; "": the last are
     format: int = 2
 
@@ -80,6 +81,7 @@ class RunConfig:
             "layer": self.layer,
             "input shape": self.input_shape,
             "domain classifier": self.domain_classifier,
+            "normalise": self.normalise,
             "preprocessing": self.preprocessing,
             "init": self.provenance.init,
             "label loss": self.label_loss,

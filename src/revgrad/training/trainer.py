@@ -437,6 +437,7 @@ class Trainer:
             class_count=source.class_count,
             classes=None if source.classes is None else list(source.classes),
             domain_classifier=list(getattr(self.adapter.domain_classifier, "hidden", ())),
+            normalise=getattr(self.adapter.domain_classifier, "normalise", "none"),
             domains={
                 role: {
                     "name": domain.name,
