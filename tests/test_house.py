@@ -29,7 +29,12 @@ LEVELS = {
 FILES = sorted(PACKAGE.rglob("*.py"))
 #: Rooms that share a level and may look at one another: preprocessing is part of an adapter, which
 #: objectives work on; errors and the version are of no room.
-NEIGHBOURS = {("adapter", "preprocessing"), ("objectives", "adapter"), ("_system", "errors")}
+NEIGHBOURS = {
+    ("adapter", "preprocessing"),
+    ("objectives", "adapter"),
+    ("_system", "errors"),
+    ("_seals", "_system"),
+}
 
 
 def room(path: Path) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pairs import PAIRS, Data
 from revgrad import Provenance, Recipe, adapt
-from revgrad._system import write_json
+from revgrad._seals import write_sealed
 from revgrad.diagnostics.recorder import read_evidence
 from revgrad.errors import NonFiniteLossError
 from trials import Trial, trials
@@ -57,7 +57,7 @@ def train(folder: Path, trial: Trial, data: Data) -> None:
         for step, evidence in kept.by_step.items()
     }
     end = None if kept.end is None else float((kept.end.target_logits.argmax(1) == labels).mean())
-    write_json(
+    write_sealed(
         folder / TRUTH,
         {
             "target_accuracy": end,

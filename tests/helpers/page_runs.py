@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
+from revgrad._seals import write_sealed
 from revgrad.training.callbacks import EvaluationRecord, TrainingRecord
 from revgrad.training.run import Provenance, RunConfig
 from revgrad.training.settings import Settings
@@ -46,7 +47,7 @@ def make_run(folder: Path, made: Made | None = None, *, baseline: bool = False) 
     (folder / "config.json").write_text(json.dumps(asdict(config_of(made))))
     (folder / "metrics.jsonl").write_text("".join(f"{line}\n" for line in metrics_of(made)))
     if made.failure is not None:
-        (folder / "failure.txt").write_text(made.failure)
+        write_sealed(folder / "failure.json", {"reason": made.failure})
     if made.evidence and not made.regression:
         write_evidence(folder / "evidence", made)
     if baseline:

@@ -19,6 +19,8 @@ import torch
 import revgrad
 from forked import Forked
 from revgrad import Callback, Constant, Run, Trainer
+from revgrad._seals import unsealed, write_sealed
+from revgrad._system import sha256
 from revgrad.errors import CheckpointError, NonFiniteLossError, RunError
 from revgrad.training import Interrupted, TrainingRecord
 from revgrad.training.checkpoint import INDEX
@@ -370,23 +372,15 @@ def test_a_flipped_bit_is_noticed(place: float, bit: int, finished: Path) -> Non
     refused(finished, "was altered")
 
 
-def test_a_flipped_bit_anywhere_in_the_index_is_noticed_or_harmless(finished: Path) -> None:
+def test_a_flipped_bit_anywhere_in_the_index_is_noticed(finished: Path) -> None:
     path = finished / INDEX
     good, before = path.read_bytes(), checkpoint_digest(finished)
-    whole = json.loads(good)
-    noticed = 0
     for position in range(len(good)):
         data = bytearray(good)
         data[position] ^= 1 << position % 7
         path.write_bytes(data)
-        try:
-            saved = Run(finished).checkpoint()
-        except CheckpointError:
-            noticed += 1
-            continue
-        assert json.loads(data) == whole  # white space
-        assert saved is not None
-    assert noticed > len(good) // 2
+        with pytest.raises(CheckpointError):
+            Run(finished).checkpoint()
     path.write_bytes(good)
     assert checkpoint_digest(finished) == before
 
@@ -409,8 +403,7 @@ def test_an_index_that_is_none(text: str, finished: Path) -> None:
 
 
 def test_another_format_is_named(finished: Path) -> None:
-    index = json.loads((finished / INDEX).read_text())
-    (finished / INDEX).write_text(json.dumps({**index, "format": 99}))
+    write_sealed(finished / INDEX, {**unsealed((finished / INDEX).read_text()), "format": 99})
     refused(finished, "has format 99")
 
 
@@ -437,8 +430,6 @@ def test_an_index_that_names_a_file_elsewhere(name: Any, finished: Path) -> None
 
 def test_a_pickle_is_never_executed(finished: Path) -> None:
     """Even where the index vouches for it."""
-    from revgrad.training import checkpoint
-
     ran = finished.parent / "ran"
 
     class Bomb:
@@ -449,8 +440,8 @@ def test_a_pickle_is_never_executed(finished: Path) -> None:
     index = json.loads((finished / INDEX).read_text())
     (finished / index["file"]).write_bytes(bomb)
     refused(finished, "was altered")
-    vouched = checkpoint._Index(**{**index, "sha256": checkpoint.sha256(bomb)}).sealed()
-    checkpoint.write_json(finished / INDEX, checkpoint.asdict(vouched))
+    vouched = {**unsealed((finished / INDEX).read_text()), "sha256": sha256(bomb)}
+    write_sealed(finished / INDEX, vouched)
     refused(finished, "is not a safetensors file")
     (finished / INDEX).write_bytes(bomb)
     refused(finished, "is not a checkpoint's index|can't be read")
@@ -676,9 +667,9 @@ def test_another_number_of_threads_is_warned_of(
     with pytest.raises(Interrupted):
         image_trainer(tmp_path / "run", callbacks=(StopAt(3),)).fit()
     path = tmp_path / "run" / CONFIG
-    config = json.loads(path.read_text())
+    config = unsealed(path.read_text())
     config["machine"]["threads"] = 64
-    path.write_text(json.dumps(config))
+    write_sealed(path, config)
     with caplog.at_level("WARNING", logger="revgrad"):
         image_trainer(tmp_path / "run").fit()
     assert "began with threads 64 and goes on with 1" in caplog.text

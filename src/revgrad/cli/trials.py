@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from revgrad._seals import unsealed
 from revgrad.cli.inputs import ImageOptions
 from revgrad.cli.train_options import TrainOptions
 from revgrad.cli.tune import TuneOptions
@@ -128,7 +128,7 @@ class Trials:
 
     def tested(self, search: SearchResult) -> dict[int, float] | None:
         """Target test accuracies of the finished trials, after the search; they decide nothing."""
-        from revgrad._system import write_json
+        from revgrad._seals import write_sealed
         from revgrad.api import load
 
         if self.training.test is None:
@@ -145,7 +145,7 @@ class Trials:
                 accuracy = adapted.evaluate(test).accuracy
                 if accuracy is not None:
                     found[trial.number] = accuracy
-        write_json(path, {"data": mark, "accuracy": {str(k): v for k, v in sorted(found.items())}})
+        write_sealed(path, {"data": mark, "accuracy": dict(sorted(found.items()))})
         return found
 
     def _start(self, network: Any) -> Configuration:
@@ -174,7 +174,7 @@ class Trials:
 def _tested_before(path: Path, mark: str) -> dict[int, float]:
     """Accuracies of trials that were tested on the same data before."""
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
+        known = unsealed(path.read_text(encoding="utf-8"))
         if known["data"] == mark:
             return {int(number): float(value) for number, value in known["accuracy"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

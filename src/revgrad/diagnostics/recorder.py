@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from revgrad._seals import SEAL_METADATA, check_tensors, sealed_tensors
 from revgrad._system import write_atomically
 from revgrad.diagnostics.evidence import Evidence, NotFiniteError, gather_evidence
 from revgrad.diagnostics.scores import RECOMMENDED_SCORE, SCORES
@@ -245,7 +246,7 @@ class EvidenceRecorder(Callback):
 
         if trainer.run is not None:
             path = trainer.run.folder / EVIDENCE_FOLDER / f"{name}.safetensors"
-            write_atomically(path, save(tensors))
+            write_atomically(path, sealed_tensors(save(tensors, SEAL_METADATA)))
 
 
 def thumbnails(domain: Domain, side: int = THUMBNAIL_SIDE) -> Tensor | None:
@@ -337,9 +338,10 @@ def _tensors_of(folder: Path, name: str) -> dict[str, np.ndarray] | None:
     except OSError as error:
         raise RunError(f"{path} can't be read: {error.strerror}") from error
     try:
+        check_tensors(data)
         found: dict[str, np.ndarray] = dict(load(data))
-    except SafetensorError as error:
-        raise RunError(f"{path} is not a safetensors file: {error}") from error
+    except (SafetensorError, ValueError) as error:
+        raise RunError(f"{path} can't be used as evidence: {error}") from error
     known = _DESCRIBED if name == _SAMPLES else (*_LOGITS, *_FEATURES, *_DOMAIN_LOGITS)
     if stranger := next((one for one in found if one not in known), None):
         raise RunError(f"{path} is not a run's evidence: it holds '{stranger}'")

@@ -1,16 +1,21 @@
 """Images kept on disk as one memory-mapped `.npy`: built once, committed by one rename.
 
 An entry is a folder `<key>` with `images.npy` (uint8, NHWC), `about.json` and, where the builder
-knows labels, `labels.npy`. It is written under another name and renamed when complete, so whatever
-stands under its key is whole; a process that is killed leaves only a hidden folder, which a later
-build sweeps away.
+knows them, `labels.npy` and `order.npy`. It is written under another name and renamed when
+complete, so whatever stands under its key is whole; a process that is killed leaves only a hidden
+folder, which a later build sweeps away.
+
+`about.json` is sealed and holds the digests of all else. They are compared once for each change of
+a file: `checked.json` remembers the files' lengths, times and places on the disk at that time. What
+is damaged is built anew.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
-import json
+import logging
 import os
 import secrets
 import shutil
@@ -21,10 +26,16 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from revgrad._system import locked
-from revgrad.errors import DataError
+from revgrad._seals import unsealed, write_sealed
+from revgrad._system import locked, sha256
+from revgrad.errors import DataError, RunError
+
+log = logging.getLogger("revgrad")
 
 LOCKS = ".locks"
+ABOUT, CHECKED, IMAGES = "about.json", "checked.json", "images.npy"
+#: Arrays beside the images, one number a row, that a builder may give its writer.
+BESIDE = ("labels", "order")
 _BUILDING = ".building-"
 _ABANDONED_SECONDS = 24 * 3600
 
@@ -34,12 +45,14 @@ class CachedImages(NamedTuple):
     digest  of the images' content
     about   what the builder noted beside them
     labels  (rows,), where the builder gave the writer some
+    order   (rows,), a permutation of the rows, where the builder gave the writer one
     """
 
     images: np.ndarray
     digest: str
     about: dict[str, Any]
     labels: np.ndarray | None = None
+    order: np.ndarray | None = None
 
 
 class ImageWriter:
@@ -53,9 +66,10 @@ class ImageWriter:
         self.shape = shape
         self.rows = 0
         self.labels: np.ndarray | None = None  # kept beside the images where set, one a row
+        self.order: np.ndarray | None = None
         self._file = file
         self._digest = hashlib.blake2b(digest_size=16)
-        file.write(self._header())
+        file.write(npy_header((self.rows, *self.shape)))
 
     def write(self, images: np.ndarray) -> None:
         """Append `images` (n, height, width, channels)."""
@@ -69,19 +83,20 @@ class ImageWriter:
     def finish(self) -> str:
         """Write the header with the true number of rows, reach the disk; the content's digest."""
         self._file.seek(0)
-        self._file.write(self._header())
+        self._file.write(npy_header((self.rows, *self.shape)))
         self._file.flush()
         os.fsync(self._file.fileno())
         self._digest.update(repr((self.rows, *self.shape)).encode())
         return self._digest.hexdigest()
 
-    def _header(self) -> bytes:
-        # NumPy pads the header so that the number of rows can grow in place.
-        buffer = io.BytesIO()
-        np.lib.format.write_array_header_1_0(
-            buffer, {"descr": "|u1", "fortran_order": False, "shape": (self.rows, *self.shape)}
-        )
-        return buffer.getvalue()
+
+def npy_header(shape: tuple[int, ...]) -> bytes:
+    """The beginning of an `.npy` file of uint8, padded so that the rows can grow in place."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        buffer, {"descr": "|u1", "fortran_order": False, "shape": shape}
+    )
+    return buffer.getvalue()
 
 
 Builder = Callable[[Callable[[tuple[int, int, int]], ImageWriter]], dict[str, Any]]
@@ -137,13 +152,17 @@ def _build(folder: Path, entry: Path, build: Builder) -> None:
 
             about = build(start)
             digest = writers[0].finish()
-        labels = writers[0].labels
-        if labels is not None:
-            np.save(work / "labels.npy", labels)
-        note = {"digest": digest, "rows": writers[0].rows, "labels": labels is not None}
-        text = json.dumps({**note, "about": about})
-        (work / "about.json").write_text(text, encoding="utf-8")
-        if entry.exists() and _open(entry) is None:  # damaged: out of the way
+        seals = {}
+        for name in BESIDE:
+            array = getattr(writers[0], name)
+            if array is not None:
+                np.save(work / f"{name}.npy", array)
+                seals[name] = sha256((work / f"{name}.npy").read_bytes())
+        note = {"digest": digest, "rows": writers[0].rows, "seals": seals, "about": about}
+        write_sealed(work / ABOUT, note)
+        _remember(work, seals)
+        if entry.exists():  # damaged: out of the way
+            log.warning("%s is damaged: it is made anew", entry)
             shutil.rmtree(entry, ignore_errors=True)
         os.replace(work, entry)
     finally:
@@ -153,18 +172,57 @@ def _build(folder: Path, entry: Path, build: Builder) -> None:
 def _open(entry: Path) -> CachedImages | None:
     """The entry, or None where it is missing or damaged."""
     try:
-        note = json.loads((entry / "about.json").read_text(encoding="utf-8"))
-        images = np.load(entry / "images.npy", mmap_mode="r", allow_pickle=False)
-        if images.dtype != np.uint8 or images.ndim != 4 or len(images) != note["rows"]:
+        note = unsealed((entry / ABOUT).read_text(encoding="utf-8"))
+        digest, rows, seals = str(note["digest"]), int(note["rows"]), dict(note["seals"])
+        images = np.load(entry / IMAGES, mmap_mode="r", allow_pickle=False)
+        if images.dtype != np.uint8 or images.ndim != 4 or len(images) != rows:
             return None
-        labels = None
-        if note.get("labels"):
-            labels = np.load(entry / "labels.npy", allow_pickle=False)
-            if len(labels) != len(images):
+        if not _is_remembered(entry, seals):
+            if not _is_whole(entry, images, digest, seals):
                 return None
-        return CachedImages(images, str(note["digest"]), dict(note["about"]), labels)
-    except (OSError, ValueError, KeyError, TypeError):
+            _remember(entry, seals)
+        beside = {name: np.load(entry / f"{name}.npy", allow_pickle=False) for name in seals}
+        return CachedImages(images, digest, dict(note["about"]), **beside)
+    except (OSError, ValueError, KeyError, TypeError, EOFError):
         return None
+
+
+def _is_whole(entry: Path, images: np.ndarray, digest: str, seals: dict[str, str]) -> bool:
+    """Whether every byte of the entry is as it was written; reads all of it."""
+    found = hashlib.blake2b(digest_size=16)
+    with (entry / IMAGES).open("rb") as file:
+        header = npy_header(images.shape)
+        if file.read(len(header)) != header:
+            return False
+        while block := file.read(1 << 22):
+            found.update(block)
+    found.update(repr(images.shape).encode())
+    return found.hexdigest() == digest and all(
+        sha256((entry / f"{name}.npy").read_bytes()) == seal for name, seal in seals.items()
+    )
+
+
+def _marks(entry: Path, seals: dict[str, str]) -> dict[str, list[int]]:
+    """Of each file of the entry what changes with it: length, times, place on the disk."""
+    found = {}
+    for name in (ABOUT, IMAGES, *(f"{one}.npy" for one in seals)):
+        status = (entry / name).stat()
+        found[name] = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+    return found
+
+
+def _remember(entry: Path, seals: dict[str, str]) -> None:
+    """Note that the files are whole as they are now; in a folder that can't be written, nobody
+    remembers and everybody compares."""
+    with contextlib.suppress(RunError):
+        write_sealed(entry / CHECKED, _marks(entry, seals))
+
+
+def _is_remembered(entry: Path, seals: dict[str, str]) -> bool:
+    try:
+        return unsealed((entry / CHECKED).read_text(encoding="utf-8")) == _marks(entry, seals)
+    except (OSError, ValueError):
+        return False
 
 
 def _sweep(folder: Path) -> None:

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from revgrad._system import disk_errors, locked, write_json
+from revgrad._seals import unsealed, write_sealed
+from revgrad._system import disk_errors, locked
 from revgrad.diagnostics.recorder import EVIDENCE_FOLDER, EvidenceRecorder
 from revgrad.diagnostics.scores import SCORES
 from revgrad.errors import InputError, NonFiniteLossError, RunError, unknown
@@ -329,10 +330,10 @@ def _write_or_refuse(folder: Path, identity: dict[str, Any]) -> None:
                 f"{folder} is not empty ({stranger}) and not a search: choose a new or an empty "
                 "folder"
             )
-        write_json(path, now)
+        write_sealed(path, now)
         return
     try:
-        there = json.loads(path.read_text(encoding="utf-8"))
+        there = unsealed(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RunError(f"{path} can't be read: {error}") from error
     if found := differences([there, now]):

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from revgrad._system import sha256, write_atomically, write_json
+from revgrad._seals import unsealed, write_sealed
+from revgrad._system import sha256, write_atomically
 from revgrad.errors import CheckpointError
 
 FORMAT = 1
@@ -41,23 +42,24 @@ class _Index:
     file: str
     sha256: str
     optimiser: dict[str, Any]
-    seal: str = ""  # SHA-256 of the fields above: a flipped bit in a number is noticed too
-
-    def sealed(self) -> _Index:
-        values = asdict(self) | {"seal": ""}
-        return replace(self, seal=sha256(json.dumps(values, sort_keys=True).encode()))
+    metrics: int = 0
 
 
-def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write the tensors under a new name, then rename the index over the old one."""
+def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, metrics: int = 0) -> None:
+    """Write the tensors under a new name, then rename the index over the old one.
+
+    metrics   bytes of the run's metrics so far: they belong to this state
+    """
     from safetensors.torch import save
 
     data = save({name: _plain(value) for name, value in checkpoint.tensors.items()})
     digest = sha256(data)
     name = f"checkpoint-{checkpoint.step:08d}-{digest[:8]}.safetensors"
     write_atomically(folder / name, data)
-    index = _Index(FORMAT, checkpoint.step, checkpoint.seconds, name, digest, checkpoint.optimiser)
-    write_json(folder / INDEX, asdict(index.sealed()))
+    index = _Index(
+        FORMAT, checkpoint.step, checkpoint.seconds, name, digest, checkpoint.optimiser, metrics
+    )
+    write_sealed(folder / INDEX, asdict(index))
     _keep_only(folder, name)
 
 
@@ -69,6 +71,12 @@ def sweep(folder: Path) -> None:
         index = _read_index(folder)
         if index is not None:
             _keep_only(folder, index.file)
+
+
+def metrics_saved(folder: Path) -> int:
+    """Bytes of the metrics that the last checkpoint counts on; 0 where there is none."""
+    index = _read_index(folder)
+    return 0 if index is None else index.metrics
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
@@ -103,15 +111,13 @@ def _read_index(folder: Path) -> _Index | None:
     except (OSError, UnicodeDecodeError) as error:
         raise CheckpointError(f"{path} can't be read: {error}") from error
     try:
-        index = _Index(**json.loads(text))
+        index = _Index(**unsealed(text, required=True))
         if Path(index.file).name != index.file:
             raise ValueError("it names a file outside its folder")
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is not a checkpoint's index: {error}") from error
     if index.format != FORMAT:
         raise CheckpointError(f"{path} has format {index.format}; this version reads {FORMAT}")
-    if index.seal != index.sealed().seal:
-        raise CheckpointError(_altered(path))
     return index
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from revgrad._system import write_atomically, write_json
+from revgrad._seals import sealed_line, unsealed, unsealed_line, write_sealed
+from revgrad._system import write_atomically
 from revgrad.domains.registry import DOMAINS
 from revgrad.errors import DataError
 from revgrad.training.callbacks import TrainingResult
@@ -59,7 +59,7 @@ class Record:
     commit: str = ""
 
     def write(self, folder: Path) -> None:
-        write_json(folder / RESULT, asdict(self))
+        write_sealed(folder / RESULT, asdict(self))
 
 
 def record_of(config: RunConfig, result: TrainingResult) -> Record:
@@ -125,11 +125,11 @@ def read_record(path: Path) -> Record | None:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise DataError(f"{path} can't be read: {error.strerror}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} can't be read: {error}") from None
     try:
-        return _record(json.loads(text))
-    except (ValueError, TypeError, KeyError) as error:
+        return _record(unsealed(text))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{path} is not a record of a result ({error}); delete it") from None
 
 
@@ -141,9 +141,9 @@ def read_records(folder: Path) -> list[Record]:
         if record is not None:
             found.append(record)
     for path in sorted(folder.rglob("*.jsonl")):
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        for number, line in enumerate(path.read_bytes().splitlines(True), start=1):
             try:
-                found.append(_record(json.loads(line)))
+                found.append(_record(unsealed_line(line.decode())))
             except (ValueError, TypeError, KeyError) as error:
                 raise DataError(f"{path}, line {number}: not a record ({error})") from None
     return found
@@ -151,7 +151,7 @@ def read_records(folder: Path) -> list[Record]:
 
 def write_records(path: Path, records: Iterable[Record]) -> None:
     """All records in one file, one a line."""
-    lines = (json.dumps(asdict(record), ensure_ascii=False) + "\n" for record in records)
+    lines = (sealed_line(asdict(record)) for record in records)
     write_atomically(path, "".join(lines).encode())
 
 

@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
+import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from types import UnionType
+from typing import IO, Any, get_args, get_origin, get_type_hints
 
-from revgrad._system import Lock, disk_errors, write_atomically, write_json
+from revgrad._seals import sealed_line, unsealed, unsealed_line, write_sealed
+from revgrad._system import Lock, disk_errors, write_atomically
 from revgrad.errors import RunError
 from revgrad.training.callbacks import EvaluationRecord, TrainingRecord
-from revgrad.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint, sweep
+from revgrad.training.checkpoint import (
+    Checkpoint,
+    load_checkpoint,
+    metrics_saved,
+    save_checkpoint,
+    sweep,
+)
 from revgrad.training.settings import RESUME_MAY_CHANGE
 
-CONFIG, METRICS, LOCK, FAILURE = "config.json", "metrics.jsonl", "lock", "failure.txt"
+log = logging.getLogger("revgrad")
+
+CONFIG, METRICS, LOCK, FAILURE = "config.json", "metrics.jsonl", "lock", "failure.json"
 #: In a run's folder: the source-only run that it is compared with.
 BASELINE = "baseline"
 
@@ -73,6 +85,21 @@ class RunConfig:
         """The network's name, module:function or class."""
         return self.provenance.network
 
+    def check(self) -> None:
+        """A ValueError where a part that others rely on is missing or of another kind."""
+        for name in ("seed", "steps", "evaluate_every"):
+            if not isinstance(self.settings.get(name), int):
+                raise ValueError(f"settings.{name} must be a whole number")
+        for role, facts in self.domains.items():
+            if not isinstance(facts, dict) or not {"name", "fingerprint"} <= set(facts):
+                raise ValueError(f"domains.{role} must have a name and a fingerprint")
+        if any(not isinstance(one, str) for one in self.classes or ()):
+            raise ValueError("classes must be names")
+        if any(not isinstance(one, int) for one in self.domain_classifier):
+            raise ValueError("domain_classifier must be widths")
+        if not _is_shape(self.input_shape):
+            raise ValueError("input_shape must be numbers, or several such shapes")
+
     def identity(self) -> dict[str, Any]:
         """The values that must be the same for a run to be resumed, by name."""
         values: dict[str, Any] = {
@@ -109,8 +136,12 @@ class Run:
     def config(self) -> RunConfig:
         path = self.folder / CONFIG
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-            return RunConfig(**{**values, "provenance": Provenance(**values["provenance"])})
+            values = unsealed(path.read_text(encoding="utf-8"))
+            check_types(Provenance, values["provenance"])
+            config = RunConfig(**{**values, "provenance": Provenance(**values["provenance"])})
+            check_types(RunConfig, vars(config))
+            config.check()
+            return config
         except FileNotFoundError:
             raise RunError(f"{self.folder} is not a run: it has no {CONFIG}") from None
         except (OSError, KeyError, TypeError, ValueError) as error:
@@ -123,25 +154,32 @@ class Run:
     def failure(self) -> str | None:
         """The reason why the run ended, where it was no signal: a loss that was not finite."""
         try:
-            return (self.folder / FAILURE).read_text(encoding="utf-8").strip()
+            return str(unsealed((self.folder / FAILURE).read_text(encoding="utf-8"))["reason"])
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
+        except (OSError, KeyError, ValueError) as error:
             raise RunError(f"{self.folder / FAILURE} can't be read: {error}") from error
 
     def note_failure(self, text: str) -> None:
-        write_atomically(self.folder / FAILURE, f"{text}\n".encode())
+        write_sealed(self.folder / FAILURE, {"reason": text})
 
     def checkpoint(self) -> Checkpoint | None:
         return load_checkpoint(self.folder)
 
     def save(self, checkpoint: Checkpoint) -> None:
-        save_checkpoint(self.folder, checkpoint)
+        """Keep the checkpoint, once the metrics before it are on the disk."""
+        path = self.folder / METRICS
+        if self._metrics is not None:
+            with disk_errors(path):
+                os.fsync(self._metrics.fileno())
+        length = path.stat().st_size if path.exists() else 0
+        save_checkpoint(self.folder, checkpoint, metrics=length)
 
     def records(self) -> list[TrainingRecord | EvaluationRecord]:
-        """The metrics so far; a last line that was cut short is left out."""
+        """The metrics so far; a last line that a kill cut short is left out."""
         found: list[TrainingRecord | EvaluationRecord] = []
-        for values in _read_lines(self.folder / METRICS):
+        saved = metrics_saved(self.folder)
+        for _, values in _read_lines(self.folder / METRICS, saved):
             kind = values.pop("kind", None)
             with contextlib.suppress(TypeError):
                 if kind == "training":
@@ -162,7 +200,7 @@ class Run:
                         f"{self.folder} is not empty ({stranger}) and not a run: "
                         "choose a new or an empty folder"
                     )
-                write_json(self.folder / CONFIG, asdict(config))
+                write_sealed(self.folder / CONFIG, asdict(config))
             sweep(self.folder)
             (self.folder / FAILURE).unlink(missing_ok=True)
             try:
@@ -196,16 +234,22 @@ class Run:
         with disk_errors(path):
             if self._metrics is None:
                 self._metrics = open(path, "a", encoding="utf-8")  # noqa: SIM115 (closed in opened)
-            self._metrics.write(json.dumps({"kind": kind, **asdict(record)}) + "\n")
+            self._metrics.write(sealed_line({"kind": kind, **asdict(record)}))
             self._metrics.flush()
 
     def cut_back(self, step: int) -> None:
-        """Forget metrics of steps after `step`: they will be made again."""
-        path = self.folder / METRICS
-        if path.exists():
-            kept = [values for values in _read_lines(path) if values.get("step", 0) <= step]
-            text = "".join(json.dumps(values) + "\n" for values in kept)
-            write_atomically(path, text.encode())
+        """Forget metrics of steps after `step`, the checkpoint's: they will be made again."""
+        path, saved = self.folder / METRICS, metrics_saved(self.folder)
+        if not path.exists():
+            if saved:
+                log.warning("%s is missing: the metrics before step %d are lost", path, step)
+            return
+        kept = 0
+        for end, values in _read_lines(path, saved, resuming=True):
+            if values.get("step", 0) <= step:
+                kept = end
+        if path.stat().st_size > kept:
+            write_atomically(path, path.read_bytes()[:kept])
 
     def _strangers(self) -> Iterator[str]:
         own = (LOCK, BASELINE)
@@ -226,6 +270,39 @@ class Run:
             f"{self.folder} is a run of another configuration ({there_and_now(found)}): "
             "choose another folder, or the same settings to resume it"
         )
+
+
+def check_types(kind: Any, values: Mapping[str, Any]) -> None:
+    """A TypeError where a value is not of the type that the dataclass `kind` gives its field."""
+    if not isinstance(values, Mapping):
+        raise TypeError(f"{kind.__name__} must be a json object")
+    for name, hint in get_type_hints(kind).items():
+        if name in values and not isinstance(values[name], _classes_of(hint)):
+            came = type(values[name]).__name__
+            raise TypeError(f"{name} must be {' or '.join(_names_of(hint))}, not {came}")
+
+
+def _classes_of(hint: Any) -> tuple[type, ...]:
+    """The classes that values of a type hint have at run time."""
+    if hint is Any:
+        return (object,)
+    if isinstance(hint, UnionType):
+        return tuple(one for part in get_args(hint) for one in _classes_of(part))
+    found = get_origin(hint) or hint
+    return (int, float) if found is float else (found,)
+
+
+def _names_of(hint: Any) -> list[str]:
+    return [one.__name__ for one in _classes_of(hint)]
+
+
+def _is_shape(shape: Any) -> bool:
+    """Whether it is the shape of an input: whole numbers, or a list or object of such."""
+    if isinstance(shape, dict):
+        return all(_is_shape(one) for one in shape.values())
+    return isinstance(shape, list) and (
+        all(isinstance(one, int) for one in shape) or all(_is_shape(one) for one in shape)
+    )
 
 
 @dataclass(frozen=True)
@@ -269,13 +346,34 @@ def this_command() -> str:
     return shlex.join([program, *sys.argv[1:]])
 
 
-def _read_lines(path: Path) -> Iterator[dict[str, Any]]:
+def _read_lines(
+    path: Path, saved: int, *, resuming: bool = False
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The lines of the metrics, each with the place of its end.
+
+    The first `saved` bytes, which a checkpoint counts on, must be there and whole. Behind them a
+    kill may have cut a line short, and whoever is `resuming` makes all of them again.
+    """
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            for line in file:
-                with contextlib.suppress(ValueError):
-                    values = json.loads(line)
-                    if isinstance(values, dict):
-                        yield values
+        with open(path, "rb") as file:
+            end = 0
+            for number, line in enumerate(file, start=1):
+                end += len(line)
+                try:
+                    values = unsealed_line(line.decode())
+                except ValueError as error:
+                    if end <= saved or (line.endswith(b"\n") and not resuming):
+                        raise RunError(_damaged(path, f"line {number}: {error}")) from None
+                    return
+                yield end, values
     except FileNotFoundError:
         return
+    if end < saved:
+        raise RunError(_damaged(path, f"it ends after {end} of {saved} bytes"))
+
+
+def _damaged(path: Path, what: str) -> str:
+    return (
+        f"{path} is damaged ({what}): restore it from a copy, or delete it to go on without the "
+        "metrics so far"
+    )

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from revgrad._system import write_json
+from revgrad._seals import write_sealed
 from revgrad.errors import RunError, unknown
 from revgrad.paper.tables.budgets import Budget
 from revgrad.paper.tables.experiment import Experiment
@@ -92,7 +92,7 @@ def run_job(job: Job, progress: Progress = lambda done, steps: None) -> Record:
         commit=source_commit(),
     )
     job.folder.mkdir(parents=True, exist_ok=True)
-    write_json(job.folder / JOB_RECORD, asdict(record))
+    write_sealed(job.folder / JOB_RECORD, asdict(record))
     return record
 
 
