@@ -91,11 +91,8 @@ class Recipe:
 
     def describe(self) -> dict[str, Any]:
         """The recipe in a record, beside its settings."""
-        return {
-            "objective": self.objective_text,
-            "balanced": self.balanced,
-            "normalise": self.normalise,
-        } | (
+        normalised = {} if self.normalise == "none" else {"normalise": self.normalise}
+        return {"objective": self.objective_text, "balanced": self.balanced, **normalised} | (
             {"per_image": self.preprocessing == "per-image"}
             if isinstance(self.preprocessing, str)
             else {"preprocessing": without_addresses(repr(self.preprocessing))}

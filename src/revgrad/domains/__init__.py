@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from revgrad.domains.arrays import from_arrays
+from revgrad.domains.colours import Colours
 from revgrad.domains.common_shape import match_colours, resized, with_classes
 from revgrad.domains.domain import Domain
 from revgrad.domains.folder import from_folder
@@ -12,6 +13,7 @@ from revgrad.domains.torch_dataset import from_dataset
 
 __all__ = [
     "DOMAINS",
+    "Colours",
     "Domain",
     "as_domain",
     "from_arrays",

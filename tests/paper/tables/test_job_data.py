@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from revgrad.domains import from_arrays
+from revgrad.domains import Colours, from_arrays
 from revgrad.paper.data.gtsrb import gtsrb, gtsrb_tracks
 from revgrad.paper.tables import job_data
 from revgrad.paper.tables.budgets import BUDGETS, budget_named
@@ -20,6 +20,7 @@ from revgrad.paper.tables.job_data import (
     stratified_sample,
     target_labels,
 )
+from revgrad.paper.tables.mnist_to_svhn import MNIST_TO_SVHN
 from revgrad.paper.tables.semi_supervised import LABELLED, SEMI_SUPERVISED
 from revgrad.paper.tables.table1 import TABLE1
 from revgrad.paper.tables.train_networks import network_job_settings
@@ -115,6 +116,18 @@ def test_which_labels_of_the_target_are_known_depends_on_the_seed() -> None:
 
     assert len(known(0)) == len(known(1)) == 100
     assert known(0) == known(0) != known(1)
+
+
+def test_colours_are_drawn_for_the_source_alone_and_where_they_are_asked_for() -> None:
+    drawn = {}
+    for method in MNIST_TO_SVHN[0].methods:
+        data = open_job_data(Job(MNIST_TO_SVHN[0], method, 0, TINY, Path()))
+        drawn[method] = data.source.augmentation
+        assert data.test.augmentation is None
+        assert data.target is None or data.target.augmentation is None
+    assert drawn == {**dict.fromkeys(drawn), "recommended-colours": Colours()}
+    job = Job(MNIST_TO_SVHN[0], "recommended-colours", 0, TINY, Path())
+    assert network_job_settings(job)["augmentation"] == "Colours(least=40.0, tint=80.0)"
 
 
 def test_every_role_of_a_cell_of_digits(data_folder: Path) -> None:

@@ -106,7 +106,7 @@ def test_what_was_not_run_shows_as_a_dash_and_keeps_its_place() -> None:
 def test_markdown_shows_every_number() -> None:
     row = as_markdown(table_lines(RECORDS, [CELL])).splitlines()[5]
     assert row == (
-        "| a->b | DANN | 0.7000 ± 0.1000 | 3 | 0.6000 | 60.0 % "
+        "| a->b | DANN, as printed | 0.7000 ± 0.1000 | 3 | 0.6000 | 60.0 % "
         "| 0.7000 ± 0.0100 (50.0 %) | 0.9000 | 100 steps | 2 min |"
     )
 

@@ -68,7 +68,9 @@ def test_synthetic_only_is_the_source_only_network_on_another_test(tmp_path: Pat
     assert not np.intersect1d(known.rows, test.rows).size
 
 
-@pytest.mark.parametrize("method", ["source-only", "adversarial", "recommended", "train-on-target"])
+@pytest.mark.parametrize(
+    "method", ["source-only", "adversarial", "stabilised", "recommended", "train-on-target"]
+)
 def test_what_a_network_is_trained_with(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,8 +85,9 @@ def test_what_a_network_is_trained_with(
     for weights, others in zip(training.weights, expected, strict=True):
         np.testing.assert_array_equal(weights, others)
     assert (training.settings.seed, training.settings.steps) == (3, 1)
-    assert training.recipe.preprocessing == ("per-image" if recommended else "fitted")
-    assert training.recipe.balanced == recommended
+    ours = method in ("stabilised", "recommended")
+    assert training.recipe.preprocessing == ("per-image" if ours else "fitted")
+    assert training.recipe.balanced == ours
     methods = {"recommended": "adversarial-consistency", "train-on-target": "source-only"}
     assert training.recipe.method == methods.get(method, method)  # the bound's source is the target
     data = open_job_data(wanted)

@@ -26,7 +26,7 @@ class Budget:
     seeds         at most this many of an experiment's seeds, unless said
     batch_size    samples of a step, where not the recipe's
     stand_ins     take digits and digits-m instead of the experiment's domains
-    exceptions    (table or cell, network) → the steps there, where not those of the network
+    exceptions    (table, cell or method, network) → the steps there, where not those of the network
     """
 
     name: str
@@ -39,11 +39,12 @@ class Budget:
     stand_ins: bool = False
     exceptions: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
-    def steps_of(self, network: str, experiment: Experiment) -> int:
+    def steps_of(self, network: str, experiment: Experiment, method: str = "") -> int:
         if network not in self.steps:
             raise unknown(f"steps of the budget {self.name} for a network", network, self.steps)
         of_table = self.exceptions.get((experiment.table, network), self.steps[network])
-        return self.exceptions.get((experiment.cell, network), of_table)
+        of_cell = self.exceptions.get((experiment.cell, network), of_table)
+        return self.exceptions.get((method, network), of_cell)
 
     def text(self, steps: int) -> str:
         """What stands beside a number: steps, and what the data were cut down to."""
@@ -100,6 +101,7 @@ BUDGETS: dict[str, Budget] = {
                 ("semi-supervised", "gtsrb"): 1_500,
                 ("semi-supervised", "compact"): 1_500,
                 ("syn-numbers->svhn", "svhn"): 16_000,
+                ("stabilised", "mnist"): 12_000,
             },
         ),
         Budget(

@@ -8,9 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from revgrad import Domain, open_domain
-from revgrad.domains import match_colours
+from revgrad.domains import Colours, match_colours
+from revgrad.domains.domain import Augmentation
 from revgrad.paper.baselines.linear_svm import stratified_rows
 from revgrad.paper.tables.job import Job
+from revgrad.paper.tables.job_recipe import OF_RECOMMENDED
 
 
 class JobData(NamedTuple):
@@ -32,6 +34,7 @@ def open_job_data(job: Job, size: int | None = None) -> JobData:
     target = random_sample(open_at_size(cell.target, size), budget.samples)
     test = open_at_size(cell.test, size)
     source, target, test = match_colours([source, target, test])
+    source = source.augmented(source_augmentation(method))
     seen: Domain | None
     if cell.labelled:
         known, rest = target_labels(target, cell.labelled, job.seed)
@@ -54,9 +57,14 @@ def open_job_data(job: Job, size: int | None = None) -> JobData:
     return JobData(training, None if one_domain else seen, held_out, test)
 
 
+def source_augmentation(method: str) -> Augmentation | None:
+    """What is drawn anew for each source image: prior knowledge that a method's name declares."""
+    return Colours() if method == "recommended-colours" else None
+
+
 def image_size(job: Job) -> int:
     """Side of the images that the job's network sees: the recommended one takes them as is."""
-    native = job.cell.native if job.method == "recommended" else None
+    native = job.cell.native if job.method in OF_RECOMMENDED else None
     return native or job.cell.size
 
 

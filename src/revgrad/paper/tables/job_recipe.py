@@ -5,13 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from revgrad import RECIPES, Recipe
+from revgrad import RECIPES, Recipe, Settings
 from revgrad.errors import unknown
 from revgrad.networks import blueprint_named
 from revgrad.paper.tables.experiment import Experiment
 from revgrad.paper.tables.job import Job
+from revgrad.schedules import Constant, RampUp
 
 PAPER, RECOMMENDED = RECIPES["paper"], RECIPES["recommended"]
+
+#: DANN with today's means, one setting for all cells and the paper's networks: reversal alone, no
+#: entropy, no consistency. Features are divided by their root mean square in front of the domain
+#: classifier, and λ waits for the classes.
+STABILISED = Recipe(
+    "stabilised",
+    Settings(
+        learning_rate=Constant(0.01),
+        adaptation_factor=RampUp(10.0),
+        max_gradient_norm=5.0,
+        ema_decay=0.998,
+    ),
+    normalise="rms",
+    preprocessing="per-image",
+    balanced=True,
+)
+
+#: Methods of the recommended recipe: as it is, and on a source whose colours are drawn.
+OF_RECOMMENDED = ("recommended", "recommended-colours")
 
 #: The network of the recommended recipe, for every cell.
 RECOMMENDED_NETWORK = "compact"
@@ -46,7 +66,7 @@ TRAINED = {
 
 def network_name(experiment: Experiment, method: str) -> str:
     """The network that a method of a cell trains: the cell's own, or the recommended one."""
-    return RECOMMENDED_NETWORK if method == "recommended" else experiment.network
+    return RECOMMENDED_NETWORK if method in OF_RECOMMENDED else experiment.network
 
 
 def job_recipe(job: Job) -> Recipe:
@@ -58,7 +78,7 @@ def job_recipe(job: Job) -> Recipe:
     name = network_name(job.experiment, job.method)
     return recipe.changed(
         {
-            "steps": job.budget.steps_of(name, job.experiment),
+            "steps": job.budget.steps_of(name, job.experiment, job.method),
             "seed": job.seed,
             "batch_size": job.budget.batch_size or recipe.settings.batch_size,
             "evaluate_every": 0,  # the test is read once, at the end
@@ -70,12 +90,14 @@ def job_recipe(job: Job) -> Recipe:
 def image_recipe(experiment: Experiment, method: str) -> Recipe:
     """The recipe of a method that trains on images: the network's limit of the weights' norm, the
     cell's own learning rate and limit of the gradient's."""
-    if method == "recommended":
+    if method in OF_RECOMMENDED:
         return RECOMMENDED
-    if method not in TRAINED:
-        raise unknown("trained method", method, [*TRAINED, "recommended"])
+    if method != "stabilised" and method not in TRAINED:
+        raise unknown("trained method", method, [*TRAINED, "stabilised", *OF_RECOMMENDED])
     blueprint = blueprint_named(experiment.network)
     assert blueprint is not None
+    if method == "stabilised":
+        return STABILISED.changed({"max_weight_norm": blueprint.max_weight_norm})
     settings = replace(PAPER.settings, max_weight_norm=blueprint.max_weight_norm)
     if experiment.learning_rate is not None:
         settings = replace(settings, learning_rate=experiment.learning_rate)

@@ -20,11 +20,12 @@ MNIST_TO_SVHN = (
         network="svhn",
         size=32,
         native=28,
-        methods=IMAGE_METHODS,
+        methods=(*IMAGE_METHODS[:-1], "recommended-colours", IMAGE_METHODS[-1]),
         learning_rate=Constant(0.01),
         max_gradient_norm=5.0,
         note="reported as a failure in the paper, without a number; 28×28 pixels, enlarged to "
         "32×32 for the paper's network; gradients of the plain method limited to a norm of 5, as "
-        "in the other direction",
+        "in the other direction; random colours: each digit in two colours of its own, prior "
+        "knowledge that neither colour nor brightness makes a digit",
     ),
 )

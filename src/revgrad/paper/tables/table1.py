@@ -13,6 +13,7 @@ IMAGE_METHODS = (
     "source-only",
     "subspace-alignment",
     "adversarial",
+    "stabilised",
     "recommended",
     "train-on-target",
 )

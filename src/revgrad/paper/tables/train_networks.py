@@ -28,7 +28,13 @@ from revgrad.paper.tables.job import (
     accuracy,
     domain_names,
 )
-from revgrad.paper.tables.job_data import JobData, image_size, open_job_data, stratified_sample
+from revgrad.paper.tables.job_data import (
+    JobData,
+    image_size,
+    open_job_data,
+    source_augmentation,
+    stratified_sample,
+)
 from revgrad.paper.tables.job_recipe import LAST_HIDDEN, job_recipe, network_name
 
 
@@ -100,13 +106,14 @@ def synthetic_only_job(job: Job, needed: Job) -> Predicted:
 
 def network_job_settings(job: Job) -> dict[str, Any]:
     """Every setting of a job that trains a network, as its record keeps it."""
-    recipe = job_recipe(job)
+    recipe, drawn = job_recipe(job), source_augmentation(job.method)
     return {
         **recipe.settings.describe(),
         "network": network_name(job.experiment, job.method),
         "size": image_size(job),
         "test": job.cell.test,
         **recipe.describe(),
+        **({} if drawn is None else {"augmentation": repr(drawn)}),
     }
 
 
