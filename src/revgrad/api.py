@@ -447,7 +447,11 @@ def _recorder(
     if data.target is None or not classified or not (best or (run is not None and samples > 0)):
         return None
     recorder = EvidenceRecorder(
-        data.held_out, data.target, samples=samples or EVIDENCE_SAMPLES, score=score
+        data.held_out,
+        data.target,
+        training=data.source,
+        samples=samples or EVIDENCE_SAMPLES,
+        score=score,
     )
     if best:
         recorder.require_score()

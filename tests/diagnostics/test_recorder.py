@@ -17,7 +17,7 @@ from test_resume import StopAt
 import revgrad
 from revgrad import Constant, Domain, Run, Trainer, adapt, from_arrays, load
 from revgrad.diagnostics import EvidenceRecorder, gather_evidence, read_evidence, score
-from revgrad.diagnostics.recorder import EVIDENCE_FOLDER, WIDEST_VECTOR, thumbnails
+from revgrad.diagnostics.recorder import EVIDENCE_FOLDER, WIDEST_INPUT, projected, thumbnails
 from revgrad.errors import InputError, NonFiniteLossError, RunError
 from revgrad.training import EvaluationRecord, Interrupted
 from tiny import Images, checkpoint_digest, digest, image_trainer, images, seeded, weights_digest
@@ -282,10 +282,12 @@ def test_vectors_and_numbers() -> None:
     vectors = from_arrays(np.zeros((3, 4), dtype=np.float32))
     assert thumbnails(vectors) is None
     assert (EvidenceRecorder(None, vectors)._target_inputs == np.zeros((3, 4))).all()
-    wide = from_arrays(np.zeros((3, WIDEST_VECTOR + 1), dtype=np.float32))
-    assert EvidenceRecorder(None, wide)._target_inputs is None
-    recorder = EvidenceRecorder(images(20, 5), wide, score="second-opinion")
-    with pytest.raises(InputError, match="images, or vectors of up to 4096"):
+    wide = from_arrays(np.ones((3, WIDEST_INPUT + 1), dtype=np.float32))
+    assert EvidenceRecorder(None, wide)._target_inputs is not None
+    words = from_arrays(np.zeros((3, 7), dtype=np.int64))  # token ids are no measurements
+    assert EvidenceRecorder(None, words)._target_inputs is None
+    recorder = EvidenceRecorder(images(20, 5), words, score="second-opinion")
+    with pytest.raises(InputError, match="needs images or numbers as inputs"):
         recorder.require_score()
     recorder = EvidenceRecorder(images(20, 5), images(25, 6), samples=10)
     trainer = image_trainer(steps=4, evaluate_every=2)
@@ -293,6 +295,41 @@ def test_vectors_and_numbers() -> None:
     trainer.fit()
     assert recorder.latest is not None
     assert recorder.latest.target_logits.shape == (10, 3)
+
+
+def test_series_are_recorded_as_they_are_and_wide_inputs_projected() -> None:
+    rng = np.random.default_rng(0)
+    series = rng.normal(size=(4, 6, 20)).astype(np.float32)
+    assert (EvidenceRecorder(None, from_arrays(series))._target_inputs == series).all()
+    wide = rng.normal(size=(30, 5000)).astype(np.float32)
+    found = projected(torch.from_numpy(wide)).double().numpy()
+    random, slow = np.random.default_rng(0), np.zeros((30, 256))
+    for start in (0, 4096):  # second computation: the same signs, in float64, number by number
+        part = wide[:, start : start + 4096].astype(np.float64)
+        signs = random.integers(0, 2, (part.shape[1], 256), dtype=np.int8).astype(np.float64)
+        slow += np.einsum("ij,jk->ik", part, 2 * signs - 1) / 16
+    assert np.allclose(found, slow, atol=1e-3)
+    lengths = np.linalg.norm(found, axis=1) / np.linalg.norm(wide, axis=1)
+    assert 0.8 < lengths.min() <= lengths.max() < 1.2
+
+
+def test_samples_trained_on_are_recorded_where_held_out_ones_are_few(tmp_path: Path) -> None:
+    trained(tmp_path / "run", evidence_samples=20)
+    kept = read_evidence(tmp_path / "run")
+    assert kept is not None
+    assert kept.end is not None
+    assert kept.end.source_labels is not None
+    assert kept.end.training_labels is not None
+    assert kept.end.training_inputs is not None
+    assert len(kept.end.source_labels) + len(kept.end.training_labels) == 20
+    whole = images(60, 1)
+    inputs = whole.batch(np.arange(60)).inputs
+    assert isinstance(inputs, torch.Tensor)
+    known = {one.tobytes() for one in inputs.permute(0, 2, 3, 1).numpy()}
+    assert all(
+        one[..., :1].tobytes() in known or one.tobytes() in known
+        for one in kept.end.training_inputs
+    )
 
 
 def test_held_out_samples_of_one_class_are_no_evidence_and_no_error(tmp_path: Path) -> None:

@@ -40,7 +40,9 @@ class Evidence:
     target_changed_logits    (n, classes): of the target samples, each changed a little, in a way
                              that leaves its class alone (`Jitter`)
     …_inputs                 the samples themselves: (·, height, width, 3) uint8 images, small ones
-                             do, or (·, d) numbers
+                             do, (·, d) numbers, or (·, channels, length) series
+    training_inputs, _labels further labelled source samples, which the network was trained on: of
+                             use to classifiers of the inputs, not to judge the network by
     source_only_logits       (n, classes): of the source-only network, on the target samples
     checkpoint_logits        of the checkpoints before this model, oldest first, on the target
                              samples
@@ -59,6 +61,8 @@ class Evidence:
     target_changed_logits: Array | None = None
     source_inputs: Array | None = None
     target_inputs: Array | None = None
+    training_inputs: Array | None = None
+    training_labels: Array | None = None
     source_only_logits: Array | None = None
     checkpoint_logits: tuple[Array, ...] = ()
     seed_logits: tuple[Array, ...] = ()
@@ -74,6 +78,7 @@ class Evidence:
             ("target_features", "source_features"),
             ("target_domain_logits", "source_domain_logits"),
             ("target_inputs", "source_inputs"),
+            ("training_inputs", "training_labels"),
         ):
             if (getattr(self, one) is None) != (getattr(self, other) is None):
                 raise InputError(f"{one} and {other} come together or not at all")

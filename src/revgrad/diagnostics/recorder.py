@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 EVIDENCE_FOLDER = "evidence"
 #: Samples of each domain that are recorded at most, unless said.
 EVIDENCE_SAMPLES = 2000
-#: Inputs that are vectors are recorded up to this width.
-WIDEST_VECTOR = 4096
+#: Inputs that are numbers, and features, are recorded as they are up to so many a sample; of more,
+#: random projections to this many are, which keep distances and what is linear in them.
+WIDEST_INPUT, WIDEST_FEATURES, PROJECTED = 1500, 256, 256
 #: Longest side of a recorded image, in pixels.
 THUMBNAIL_SIDE = 48
 
@@ -48,7 +49,8 @@ _FEATURES = ("target_features", "source_features")
 _DOMAIN_LOGITS = ("target_domain_logits", "source_domain_logits")
 #: Tensors of the file of samples.
 _INPUTS = ("source_inputs", "target_inputs")
-_DESCRIBED = ("source_indices", "target_indices", "source_labels", *_INPUTS)
+_TRAINING = ("training_inputs", "training_labels")
+_DESCRIBED = ("source_indices", "target_indices", "source_labels", *_INPUTS, *_TRAINING)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +62,7 @@ class RecordedEvidence:
     end             of the weights that were handed back: everything; with `source_only_logits`
                     where the run has a baseline, and `checkpoint_logits` of the evaluations before
     by_step         at each evaluation, logits only, oldest first
-    …_inputs        (·, height, width, 3) uint8 images, small, or (·, d) numbers; None for inputs
+    …_inputs        (·, height, width, 3) uint8 images, small, or (·, …) numbers; None for inputs
                     that are neither
     """
 
@@ -120,6 +122,8 @@ class EvidenceRecorder(Callback):
     """Writes a run's evidence as it trains; `latest` is that of the last evaluation.
 
     held_out, target   as the trainer's; the target's labels are never read
+    training           the source that is trained on: where held-out samples are few, second
+                       opinions are made of some of its inputs and labels too
     samples            of each domain at most, drawn once, whatever the seed of the training
     score              by which of `SCORES` it judges as a trainer's `scorer`
     """
@@ -129,6 +133,7 @@ class EvidenceRecorder(Callback):
         held_out: Domain | None,
         target: Domain,
         *,
+        training: Domain | None = None,
         samples: int = EVIDENCE_SAMPLES,
         score: str = RECOMMENDED_SCORE,
     ) -> None:
@@ -144,7 +149,9 @@ class EvidenceRecorder(Callback):
         self.score = score
         self._source_inputs = None if self.held_out is None else _recorded_inputs(self.held_out)
         self._target_inputs = _recorded_inputs(self.target)
+        self._training = _training_samples(self.held_out, training, samples)
         described = {
+            **self._training,
             "source_indices": source_indices,
             "target_indices": target_indices,
             "source_labels": None if self.held_out is None else self.held_out.labels,
@@ -172,8 +179,8 @@ class EvidenceRecorder(Callback):
             )
         if "target_inputs" in needs and self._target_inputs is None:
             raise InputError(
-                f"the score '{self.score}' needs images, or vectors of up to {WIDEST_VECTOR} "
-                "numbers; score='estimated-accuracy' does without"
+                f"the score '{self.score}' needs images or numbers as inputs; "
+                "score='estimated-accuracy' does without"
             )
 
     def __repr__(self) -> str:
@@ -228,7 +235,13 @@ class EvidenceRecorder(Callback):
         )
         if self._source_inputs is None or self._target_inputs is None:
             return found
-        return replace(found, source_inputs=self._source_inputs, target_inputs=self._target_inputs)
+        return replace(
+            found,
+            source_inputs=self._source_inputs,
+            target_inputs=self._target_inputs,
+            training_inputs=self._training.get("training_inputs"),
+            training_labels=self._training.get("training_labels"),
+        )
 
     def _record(self, trainer: Trainer, name: str, fields: tuple[str, ...]) -> None:
         if self.latest is None:
@@ -239,6 +252,9 @@ class EvidenceRecorder(Callback):
             for one, value in values.items()
             if value is not None
         }
+        for one in _FEATURES:
+            if one in tensors and tensors[one].shape[1] > WIDEST_FEATURES:
+                tensors[one] = projected(tensors[one])
         self._write(trainer, name, tensors)
 
     def _write(self, trainer: Trainer, name: str, tensors: dict[str, Tensor]) -> None:
@@ -271,23 +287,53 @@ def _small(images: Tensor, side: int) -> Tensor:
     return colour.round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
 
 
+def projected(values: Tensor) -> Tensor:
+    """(n, d) → (n, PROJECTED): the same random signs for the same d, scaled so that distances stay
+    what they are on average (Johnson and Lindenstrauss 1984; Achlioptas 2003)."""
+    rng, found = np.random.default_rng(0), torch.zeros(len(values), PROJECTED)
+    for start in range(0, values.shape[1], 4096):
+        part = values[:, start : start + 4096]
+        signs = rng.integers(0, 2, (part.shape[1], PROJECTED), dtype=np.int8) * 2 - 1
+        found += part @ torch.from_numpy(signs.astype(np.float32))
+    return found / float(np.sqrt(PROJECTED))
+
+
 def _recorded_inputs(domain: Domain) -> np.ndarray | None:
-    """The inputs as evidence holds them; None where they are neither images nor short vectors."""
+    """The inputs as evidence holds them; None where they are neither images nor numbers."""
     images = thumbnails(domain)
     if images is not None:
         found: np.ndarray = images.numpy()
         return found
     shape = domain.shape
-    if not isinstance(shape, tuple) or len(shape) != 1 or not isinstance(shape[0], int):
-        return None
-    if shape[0] > WIDEST_VECTOR:
+    if not isinstance(shape, tuple) or not all(isinstance(n, int) for n in shape):
         return None
     inputs = domain.batch(np.arange(len(domain)), augment=False).inputs
-    assert isinstance(inputs, Tensor)  # one tensor a sample, as its shape says
+    if not isinstance(inputs, Tensor) or inputs.ndim < 2:
+        return None
     if not (inputs.is_floating_point() and bool(torch.isfinite(inputs).all())):
         return None
-    found = inputs.float().cpu().numpy()
+    values = inputs.float().cpu()
+    found = (projected(values.flatten(1)) if values[0].numel() > WIDEST_INPUT else values).numpy()
     return found
+
+
+def _training_samples(
+    held_out: Domain | None, training: Domain | None, samples: int
+) -> dict[str, np.ndarray]:
+    """Inputs and labels of samples that are trained on, as many as the held-out ones lack."""
+    if held_out is None or training is None or len(held_out) >= samples:
+        return {}
+    labels = training.labels
+    known = np.flatnonzero(training.labelled) if labels is not None else np.arange(0)
+    chosen = known[drawn_indices(len(known), samples - len(held_out))]
+    if not len(chosen) or labels is None:
+        return {}
+    inputs = _recorded_inputs(training.subset(chosen))
+    return (
+        {}
+        if inputs is None
+        else dict(zip(_TRAINING, (inputs, np.asarray(labels)[chosen]), strict=True))
+    )
 
 
 def _has_classes(held_out: Domain) -> bool:
@@ -321,7 +367,7 @@ def _evidence_of(folder: Path, name: str, described: Mapping[str, np.ndarray]) -
     if "source_logits" in tensors and "source_labels" in described:
         tensors["source_labels"] = described["source_labels"]
         if all(one in described for one in _INPUTS):
-            tensors |= {one: described[one] for one in _INPUTS}
+            tensors |= {one: described[one] for one in (*_INPUTS, *_TRAINING) if one in described}
     return Evidence(**tensors)  # type: ignore[arg-type]  # names were checked when read
 
 
