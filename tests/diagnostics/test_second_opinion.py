@@ -97,7 +97,23 @@ def test_other_sizes_and_vectors() -> None:
     vectors = rng.normal(size=(4, 5))
     np.testing.assert_array_equal(descriptors(vectors), vectors)
     with pytest.raises(InputError, match="inputs of a second opinion"):
-        descriptors(np.zeros((2, 3, 4)))
+        descriptors(np.zeros((2, 3, 4, 5, 6)))
+
+
+def test_spectra_by_sums() -> None:
+    """The size of each frequency by its definition, in float64."""
+    series = np.random.default_rng(3).normal(size=(2, 3, 8))
+    found = descriptors(series)
+    assert found.shape == (2, 3 * 5 + 3 + 3)
+    for i, channel in ((0, 0), (1, 2)):
+        values = series[i, channel]
+        centred = values - values.mean()
+        for k in range(5):
+            wave = np.exp(-2j * np.pi * k * np.arange(8) / 8)
+            slow = np.log(1 + abs((centred * wave).sum()))
+            assert found[i, 5 * channel + k] == pytest.approx(slow, abs=1e-12)
+        assert found[i, 15 + channel] == pytest.approx(values.mean())
+        assert found[i, 18 + channel] == pytest.approx(values.std())
 
 
 def test_neighbours_are_the_most_similar_others() -> None:

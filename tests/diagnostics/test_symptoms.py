@@ -15,7 +15,7 @@ from test_recorder import trained
 
 from revgrad.diagnostics import Evidence, Symptom, find_symptoms, verdict
 from revgrad.diagnostics.divergence import own_domain_error
-from revgrad.diagnostics.symptoms import CHECKS, SEVERITIES, relative_spread
+from revgrad.diagnostics.symptoms import CHECKS, SEVERITIES
 from revgrad.training.callbacks import EvaluationRecord, TrainingRecord
 from revgrad.training.run import Run
 
@@ -272,16 +272,6 @@ def test_target_accuracy_is_never_looked_at() -> None:
         for r in records
     ]
     assert find_symptoms(poisoned, evidence()) == find_symptoms(records, evidence())
-
-
-def test_relative_spread_by_loops() -> None:
-    rows = np.random.default_rng(0).normal(size=(7, 3)) + 2
-    mean = [math.fsum(row[i] for row in rows) / 7 for i in range(3)]
-    spread = math.fsum((row[i] - mean[i]) ** 2 for row in rows for i in range(3)) / 7
-    size = math.fsum(row[i] ** 2 for row in rows for i in range(3)) / 7
-    assert relative_spread(rows) == pytest.approx(math.sqrt(spread / size))
-    assert relative_spread(np.zeros((4, 2))) == 0
-    assert relative_spread(np.full((4, 2), 0.1)) == pytest.approx(0, abs=1e-7)
 
 
 def test_records_of_a_run_on_disk(tmp_path: Path) -> None:

@@ -227,10 +227,32 @@ def test_collapsed_predictions_harm() -> None:
     one_class[:, 0] = 30.0
     collapsed = Evidence(**{**vars(good), "target_logits": one_class})
     symptoms = find_symptoms([], collapsed)
-    assert judge(collapsed, good, compared_with="x", symptoms=symptoms).outcome == "harmed"
-    # not beside a baseline that is worse
-    assert judge(good, evidence(80), compared_with="x", symptoms=symptoms).outcome == "adapted"
-    assert judge(good, good, compared_with="x", symptoms=symptoms).outcome == "harmed"
+    assert "predictions collapsed" in {symptom.name for symptom in symptoms}
+    found = judge(collapsed, good, compared_with="x", symptoms=symptoms)
+    assert (found.outcome, found.decided_by) == ("harmed", "predictions collapsed")
+    assert found.reasons[0].startswith("predictions collapsed")
+    assert sum("collapsed" in reason for reason in found.reasons) == 1
+    # beside a baseline that has collapsed as far it is no worse
+    assert judge(collapsed, collapsed, compared_with="x", symptoms=symptoms).outcome == "no gain"
+
+
+def test_confidence_alone_never_says_adapted() -> None:
+    rich = [evidence(right, seed=1) for right in (180, 80)]
+    good, poor = (Evidence(e.target_logits, e.source_logits, e.source_labels) for e in rich)
+    assert judge(good, poor, compared_with="x").outcome == "can't tell"
+    assert judge(poor, good, compared_with="x").outcome == "harmed"
+    assert judge(good, good, compared_with="x").outcome == "no gain"
+
+
+def test_the_numbers_agree() -> None:
+    """The points that are named are the difference of both accuracies that are shown."""
+    found = judge(evidence(180, seed=1), evidence(80, seed=1), compared_with="what there was")
+    assert found.estimate is not None
+    assert found.baseline is not None
+    assert found.gain == pytest.approx(found.estimate.value - found.baseline.value)
+    assert (
+        f"{100 * found.gain:.0f} points more than the {found.baseline.value:.0%}" in found.sentence
+    )
 
 
 @pytest.mark.parametrize(("before", "after", "place"), [(80, 180, 2), (180, 80, 0)])

@@ -114,18 +114,29 @@ def second_opinion(
 
 
 def descriptors(inputs: np.ndarray) -> Array:
-    """(n, d): HOG of (n, height, width, 3) uint8 images; (n, d) numbers as they are."""
+    """(n, d): HOG of (n, height, width, 3) uint8 images; (n, d) numbers as they are; of series
+    (n, channels, length) the spectrum, and mean and spread, of each channel."""
     values = np.asarray(inputs)
     if values.ndim == 2:
         return values.astype(np.float64)
+    if values.ndim == 3:
+        return spectra(values)
     if values.ndim != 4 or values.shape[3] != 3:
         raise InputError(
-            "inputs of a second opinion are (n, height, width, 3) images or (n, d) numbers; "
-            f"{values.shape} came"
+            "inputs of a second opinion are (n, height, width, 3) images, (n, d) numbers or "
+            f"(n, channels, length) series; {values.shape} came"
         )
     starts = range(0, len(values), _IMAGES_AT_ONCE)
     parts = [oriented_gradients(values[start : start + _IMAGES_AT_ONCE]) for start in starts]
     return np.concatenate(parts) if parts else np.zeros((0, 0))
+
+
+def spectra(series: np.ndarray) -> Array:
+    """(n, d): log(1 + size) of each channel's frequencies, its mean and its standard deviation."""
+    values = np.asarray(series, dtype=np.float64)
+    size = np.log1p(np.abs(np.fft.rfft(values - values.mean(axis=2, keepdims=True), axis=2)))
+    parts = [size.reshape(len(values), -1), values.mean(axis=2), values.std(axis=2)]
+    return np.concatenate(parts, axis=1)
 
 
 def oriented_gradients(images: np.ndarray) -> Array:

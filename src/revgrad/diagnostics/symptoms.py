@@ -19,8 +19,9 @@ import numpy as np
 from revgrad.diagnostics.certainty import effective_classes, predicted_shares
 from revgrad.diagnostics.divergence import DomainSeparation
 from revgrad.diagnostics.evidence import Evidence
-from revgrad.diagnostics.inputs import Array, shares_of
+from revgrad.diagnostics.inputs import shares_of
 from revgrad.diagnostics.label_shift import estimate_label_shift
+from revgrad.diagnostics.vetoes import COLLAPSED_SPREAD, relative_spread
 from revgrad.training.callbacks import EvaluationRecord, TrainingRecord
 from revgrad.training.run import RunConfig
 
@@ -33,9 +34,8 @@ GUESSING_LOSS = math.log(2)
 END, AT_LEAST = 0.1, 3
 #: Domain accuracy and L_d of a domain classifier that has won, and L_d of one that has lost.
 WON_ACCURACY, WON_LOSS, LOST_LOSS = 0.95, 0.15, 1.0
-#: Share of its size that a feature vector varies by, below which features have collapsed.
-COLLAPSED_SPREAD = 0.02
-#: Effective number of predicted classes over that of the source's, below which they collapsed.
+#: Classes that are effectively predicted beside the first, over those that the source has beside
+#: its first, below which they collapsed.
 FEW_CLASSES = 0.5
 #: Fall of the source accuracy from its best; growth of a loss from its lowest, and by how much.
 FALL, GROWTH, GROWTH_BY = 0.03, 1.5, 0.1
@@ -322,7 +322,7 @@ def predictions_collapsed(run: Observed) -> Symptom | None:
         float(len(shares)) if labels is None else effective_classes(shares_of(labels, len(shares)))
     )
     found = effective_classes(shares)
-    if found >= FEW_CLASSES * expected:
+    if found - 1 >= FEW_CLASSES * (expected - 1):
         return None
     first = int(shares.argmax())
     return Symptom(
@@ -451,13 +451,6 @@ def classes_shifted(run: Observed) -> Symptom | None:
         "balanced); a smaller λ; be wary of scores that reward balanced predictions.",
         "warning",
     )
-
-
-def relative_spread(features: Array) -> float:
-    """Root mean squared distance to the mean over root mean squared size: 0 for a constant."""
-    size = float((features**2).sum(axis=1).mean())
-    spread = float(features.var(axis=0).sum())
-    return math.sqrt(spread / size) if size > 0 else 0.0
 
 
 #: Every check by the name of its symptom.

@@ -4,15 +4,19 @@ reasons; no target labels.
     print(verdict("runs/mine").sentence)
 
 "Adapted" is two points or more above the source-only network of the same budget, "harmed" two or
-more below. Where the estimated gain is nearly two points, it can't be told.
+more below. Where the estimated gain is nearly two points, it can't be told; nor where evidences
+contradict one another. A network that has collapsed, or unlearned the source, is harmed whatever
+an estimate says (`vetoes.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
+
+import numpy as np
 
 from revgrad.diagnostics.accuracy_estimate import (
     AccuracyEstimate,
@@ -25,6 +29,13 @@ from revgrad.diagnostics.evidence import Evidence
 from revgrad.diagnostics.recorder import RecordedEvidence, read_evidence
 from revgrad.diagnostics.scores import SCORES, available_scores, score
 from revgrad.diagnostics.symptoms import Symptom, symptoms_of_run
+from revgrad.diagnostics.vetoes import (
+    COLLAPSED_VARIETY,
+    FORGOTTEN,
+    find_vetoes,
+    source_fall,
+    variety,
+)
 from revgrad.errors import RunError
 from revgrad.training.run import BASELINE, Run
 
@@ -35,8 +46,9 @@ MEANINGFUL_GAIN = 0.02
 ESTIMATED_GAIN = 0.014
 #: This near to it nothing can be told; nearer, where few samples are predicted otherwise at all.
 DOUBT, DOUBT_OF_DIFFERING = 0.006, 0.1
-#: Symptoms of a network that is of no use, unless what it is compared with is of less.
-RUINOUS = frozenset({"features collapsed", "predictions collapsed"})
+#: An estimated loss of more than this counts without a second opinion: confidence alone is off by
+#: half of it on average, and never enough to say that a network adapted.
+CONFIDENT_LOSS = 0.2
 #: Scores that a reason is made of, and what they say.
 SHOWN = {
     "second-opinion": "target samples for which an independent second opinion agrees",
@@ -55,8 +67,8 @@ class Verdict:
     compared_with   in words
     reasons         the most important first, three at most
     scores          every label-free score of `SCORES` that could be had
-    gain            estimated, in shares of the target's samples: not the difference of the two
-                    estimates, as it rests on the samples that are predicted otherwise alone
+    gain            estimated, in shares of the target's samples: the difference of both estimates
+    decided_by      the evidence that decided, in a few words
     """
 
     outcome: Outcome
@@ -68,6 +80,7 @@ class Verdict:
     symptoms: tuple[Symptom, ...] = ()
     scores: dict[str, float] = field(default_factory=dict)
     gain: float | None = None
+    decided_by: str = ""
 
 
 def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Verdict:
@@ -84,15 +97,16 @@ def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Ver
             f"{directory.folder} has no evidence to judge by: it needs evidence of one sample or "
             "more, a target, and classes as labels"
         )
-    before, compared_with = _reference(directory, recorded, baseline)
+    reference = _reference(directory, recorded, baseline)
     after = None if recorded is None else recorded.last
     symptoms = symptoms_of_run(config, records, after, failure=failure)
     return judge(
         after,
-        before,
-        compared_with=compared_with,
+        reference.evidence,
+        compared_with=reference.words,
         symptoms=symptoms,
         failure=failure,
+        own_start=reference.own_start,
     )
 
 
@@ -103,24 +117,84 @@ def judge(
     compared_with: str,
     symptoms: Sequence[Symptom] = (),
     failure: str | None = None,
+    own_start: bool = False,
 ) -> Verdict:
-    """The verdict on a model's evidence beside that of what it is compared with."""
+    """The verdict on a model's evidence beside that of what it is compared with.
+
+    own_start   whether that is the same training, early on: a network that has hardly learned the
+                source yet is nothing to have adapted beyond
+    """
     found = comparison(after, before)
-    names = {symptom.name for symptom in symptoms}
-    outcome: Outcome = "can't tell" if found.gain is None else told(found.gain, found.differing)
-    # what has collapsed may still be better than a baseline that has, too
-    if failure is not None or (names & RUINOUS and outcome != "adapted"):
-        outcome = "harmed"
+    decision = _decided(found, after, before, failure, own_start)
     return Verdict(
-        outcome,
-        _verdict_sentence(outcome, found, compared_with, failure),
+        decision.outcome,
+        _verdict_sentence(decision, found, compared_with, failure),
         found.after,
         found.before,
         compared_with,
-        _verdict_reasons(outcome, found, after, before, symptoms, failure),
+        _verdict_reasons(decision, found, after, before, symptoms, failure),
         tuple(symptoms),
         {} if after is None else available_scores(after),
         found.gain,
+        decision.by,
+    )
+
+
+@dataclass(frozen=True)
+class Decision:
+    """An outcome, the evidence that decided, and what it showed."""
+
+    outcome: Outcome
+    by: str
+    seen: str = ""
+
+
+def _decided(
+    found: Comparison,
+    after: Evidence | None,
+    before: Evidence | None,
+    failure: str | None,
+    own_start: bool,
+) -> Decision:
+    """What rules an outcome out comes first, estimates second."""
+    if failure is not None:
+        return Decision("harmed", "the training failed", failure)
+    if after is None:
+        return Decision("can't tell", "no evidence")
+    estimated = _by_estimates(found)
+    vetoes = find_vetoes(after, before)
+    for veto in vetoes:
+        collapsed = veto.name != "source forgotten"
+        if collapsed and not veto.shared:
+            return Decision("harmed", veto.name, veto.seen)
+        if estimated.outcome == "adapted" and (collapsed or not veto.shared):
+            why = f"{veto.name}, but {estimated.by} says that it adapted"
+            return Decision("can't tell", "evidences contradict each other", f"{why}: {veto.seen}")
+        if not collapsed and not veto.shared:
+            return Decision("harmed", veto.name, veto.seen)
+    if own_start and before is not None and estimated.outcome == "adapted":
+        if variety(before) < COLLAPSED_VARIETY:
+            seen = "what it is compared with had collapsed predictions: train with a baseline"
+            return Decision("can't tell", "no baseline", seen)
+        if source_fall(before, after)[0] >= FORGOTTEN:
+            seen = "what it is compared with had not learned the source yet: train with a baseline"
+            return Decision("can't tell", "no baseline", seen)
+    return estimated
+
+
+def _by_estimates(found: Comparison) -> Decision:
+    """The outcome of the estimates alone."""
+    if found.gain is None or found.after is None:
+        return Decision("can't tell", "nothing to compare with")
+    if found.by_signs:
+        return Decision(told(found.gain, found.differing), "the second opinion")
+    if found.differing < MEANINGFUL_GAIN:
+        seen = f"{found.differing:.1%} of the target samples are predicted otherwise"
+        return Decision("no gain", "the predictions themselves", seen)
+    if found.gain < -CONFIDENT_LOSS:
+        return Decision("harmed", "confidence")
+    return Decision(
+        "can't tell", "confidence alone", "there is no second opinion that knows the task"
     )
 
 
@@ -139,14 +213,17 @@ class Comparison:
     """Estimates of two models by the same method; None where there is too little to go by.
 
     gain        how much more of the target is predicted right, estimated on the samples that the
-                two predict otherwise: on all others they are right or wrong together
+                two predict otherwise: on all others they are right or wrong together. `before`
+                is `after` less the gain
     differing   the share of those samples
+    by_signs    whether a second opinion was heard
     """
 
     after: AccuracyEstimate | None
     before: AccuracyEstimate | None
     gain: float | None
     differing: float = 0.0
+    by_signs: bool = False
 
 
 def comparison(after: Evidence | None, before: Evidence | None) -> Comparison:
@@ -166,11 +243,20 @@ def comparison(after: Evidence | None, before: Evidence | None) -> Comparison:
     gain = values[0].value - values[1].value
     if by_signs:
         gain = float(((correctness(after) - correctness(before)) * differ).mean())
-    return Comparison(*values, gain, float(differ.mean()))
+    gain = float(np.clip(gain, values[0].value - 1, values[0].value))
+    below = _moved(values[1], values[0].value - gain)
+    return Comparison(values[0], below, gain, float(differ.mean()), by_signs)
+
+
+def _moved(estimate: AccuracyEstimate, value: float) -> AccuracyEstimate:
+    """The estimate at another value, its interval as wide as it is."""
+    offset = value - estimate.value
+    low, high = (min(max(edge + offset, 0.0), 1.0) for edge in (estimate.low, estimate.high))
+    return replace(estimate, value=value, low=min(low, value), high=max(high, value))
 
 
 def _verdict_sentence(
-    outcome: Outcome, found: Comparison, compared_with: str, failure: str | None
+    decision: Decision, found: Comparison, compared_with: str, failure: str | None
 ) -> str:
     if failure is not None:
         return f"The training failed: {failure}. There is no network to ship."
@@ -180,18 +266,20 @@ def _verdict_sentence(
             "evaluation."
         )
     shown = _points(found.after)
-    if found.gain is None:
+    if found.gain is None or found.before is None:
         return f"{shown} is predicted right, but there is nothing to compare it with."
-    points = abs(100 * found.gain)
+    if decision.outcome == "harmed" and decision.seen:
+        return f"It is worse than {compared_with}, by what rules an adaptation out: {decision.by}."
+    if decision.outcome == "can't tell" and decision.seen:
+        return f"It can't be told whether it is better than {compared_with}: {decision.seen}."
+    points, below = abs(100 * found.gain), f"{found.before.value:.0%}"
     words = {
-        "adapted": f"{points:.0f} points more than by {compared_with}",
-        "harmed": f"{points:.0f} points fewer than by {compared_with}"
-        if found.gain < 0
-        else f"but the network has collapsed; it is compared with {compared_with}",
+        "adapted": f"{points:.0f} points more than the {below} of {compared_with}",
+        "harmed": f"{points:.0f} points fewer than the {below} of {compared_with}",
         "no gain": f"about as much as by {compared_with}",
         "can't tell": f"{100 * found.gain:+.1f} points from {compared_with}: too near to tell",
     }
-    return f"{shown} is predicted right, {words[outcome]}."
+    return f"{shown} is predicted right, {words[decision.outcome]}."
 
 
 def _points(estimate: AccuracyEstimate) -> str:
@@ -200,15 +288,15 @@ def _points(estimate: AccuracyEstimate) -> str:
 
 
 def _verdict_reasons(
-    outcome: Outcome,
+    decision: Decision,
     found: Comparison,
     after: Evidence | None,
     before: Evidence | None,
     symptoms: Sequence[Symptom],
     failure: str | None,
 ) -> tuple[str, ...]:
-    """The loudest first: failure, a serious symptom, the estimates, what they rest on. Of a
-    network that did adapt, a symptom comes last: it did no harm."""
+    """The loudest first: failure, what decided, a serious symptom, the estimates, what they rest
+    on. Of a network that did adapt, a symptom comes last: it did no harm."""
     trouble = [f"{s.name}: {s.seen}" for s in symptoms if s.severity == "serious"][:1]
     reasons = []
     if found.after is not None and found.before is not None:
@@ -220,10 +308,14 @@ def _verdict_reasons(
         pair = [_value(name, evidence) for evidence in (after, before)]
         if pair[0] is not None and pair[1] is not None:
             reasons.append(f"{words} {pair[0]:.1%}, before {pair[1]:.1%}")
-    if outcome == "adapted":
+    if decision.outcome == "adapted":
         reasons = [*reasons[: 3 - len(trouble)], *trouble]
     else:
-        reasons = [*([] if failure is None else [failure]), *trouble, *reasons]
+        decided = f"{decision.by}: {decision.seen}" if decision.seen else None
+        first = failure or decided
+        # the symptom of the same name says the same
+        trouble = [one for one in trouble if not decided or not one.startswith(decision.by)]
+        reasons = [*([] if first is None else [first]), *trouble, *reasons]
     return tuple(dict.fromkeys(reasons))[:3]
 
 
@@ -234,19 +326,29 @@ def _value(name: str, evidence: Evidence | None) -> float | None:
     return 1 + value if name == "source-error" else value
 
 
+class _Reference(NamedTuple):
+    """The evidence to compare with, whose it is in words, and whether it is the run's own."""
+
+    evidence: Evidence | None
+    words: str
+    own_start: bool = False
+
+
 def _reference(
     run: Run, recorded: RecordedEvidence | None, baseline: Path | str | None
-) -> tuple[Evidence | None, str]:
-    """The evidence to compare with, and whose it is in words."""
+) -> _Reference:
     where = run.folder / BASELINE if baseline is None else Path(baseline)
     below = read_evidence(where) if where.exists() else None
     if below is not None and below.end is not None:
-        return below.end, "the source-only network of the same budget"
+        return _Reference(below.end, "the source-only network of the same budget")
     if baseline is not None:
         raise RunError(f"{where} is no finished run with evidence to compare with")
     if run.config.method == "source-only":
-        return None, "nothing: the run is source-only itself, and has not adapted"
+        return _Reference(None, "nothing: the run is source-only itself, and has not adapted")
     if recorded is None or len(recorded.by_step) < 2:
-        return None, "nothing: the run has no baseline (train it with baseline=True, --baseline)"
+        return _Reference(
+            None, "nothing: the run has no baseline (train it with baseline=True, --baseline)"
+        )
     step = next(iter(recorded.by_step))
-    return recorded.by_step[step], f"this run at step {step}, as it has no baseline"
+    words = f"this run at step {step}, as it has no baseline"
+    return _Reference(recorded.by_step[step], words, own_start=True)
