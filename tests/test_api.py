@@ -316,7 +316,7 @@ class TestRefusals:
         ("call", "said"),
         [
             (lambda: adapt(Perceptron, (X, Y), T, **SHORT), "class, Perceptron: give an instance"),
-            (lambda: adapt("net", (X, Y), T, **SHORT), "must be a torch.nn.Module, not str"),
+            (lambda: adapt("net", (X, Y), T, **SHORT), "no network 'net'; did you mean"),
             (lambda: trained(X, T), "source, has no labels"),
             (lambda: trained((X, Y), None), "needs a target; without one, take 'source-only'"),
             (lambda: trained((X, Y[:5]), T), "60 inputs but 5 labels"),

@@ -23,7 +23,15 @@ from revgrad.domains.registry import as_domain
 from revgrad.errors import InputError, RunError
 from revgrad.evaluation import Evaluation, evaluate, features_at, outputs
 from revgrad.networks.domain_classifier import DOMAIN_CLASSIFIER
-from revgrad.networks.registry import NETWORKS, blueprint_of, build_network
+from revgrad.networks.registry import (
+    NETWORKS,
+    NO_WEIGHTS,
+    Blueprint,
+    blueprint_named,
+    blueprint_of,
+    build_network,
+)
+from revgrad.networks.zoo import zoo_of
 from revgrad.objectives import (
     OBJECTIVES,
     ONE_DOMAIN,
@@ -167,7 +175,7 @@ class Adapted:
 @torch.inference_mode(mode=False)  # also where the caller's own code runs without gradients
 @torch.enable_grad()
 def adapt(
-    network: nn.Module,
+    network: nn.Module | str,
     source: Any,
     target: Any = None,
     *,
@@ -187,6 +195,9 @@ def adapt(
 ) -> Adapted:
     """Train `network` on the labelled `source` so that it works on the unlabelled `target`.
 
+    network           a module, or the name of one as `--network` takes it ("compact",
+                      "timm:resnet18"), which is then built for the classes of the source, with
+                      pretrained weights where it comes with them
     source, target    a Domain (`from_arrays`, `from_folder`, …), or what one is made of: arrays,
                       (X, y), a folder, a Dataset. The target's labels are dropped unread, but for
                       those that `target.keeping_labels(n)` kept (semi-supervised)
@@ -211,9 +222,17 @@ def adapt(
         raise InputError(f"return_weights is last or best, not {return_weights!r}")
     whole = recipe_named(recipe).changed(changes)
     method = whole.method
+    known = provenance or Provenance()
+    if isinstance(network, str):
+        made_for = blueprint_named(network)
+        size = None if made_for is None else made_for.size
+        given = _Data.of(method, source, target, held_out, test, size)
+        known = replace(known, network=known.network or network)
+        network, given = _named_network(network, made_for, given, whole.settings.seed)
+    else:
+        given = _Data.of(method, source, target, held_out, test)
     untouched = copy.deepcopy(network) if baseline and method not in ONE_DOMAIN else None
-    given = _Data.of(method, source, target, held_out, test)
-    known = _completed(provenance or Provenance(), given)
+    known = _completed(known, given)
     data = given.with_one_shape()
     settings = _settled(network, whole.settings)
     objective = _objective(method, whole.label_loss, data.source)
@@ -340,10 +359,24 @@ class _Data:
     test: Domain | None
 
     @staticmethod
-    def of(method: str | Objective, source: Any, target: Any, held_out: Any, test: Any) -> _Data:
-        """Domains of what was given; all labels that are read in the source's class numbers."""
-        labelled = as_domain(source, "source")
-        other = None if target is None else as_domain(target, "target")
+    def of(
+        method: str | Objective,
+        source: Any,
+        target: Any,
+        held_out: Any,
+        test: Any,
+        size: int | None = None,
+    ) -> _Data:
+        """Domains of what was given; all labels that are read in the source's class numbers.
+
+        size   of images that are yet to be read: the network's
+        """
+
+        def opened(data: Any, name: str) -> Domain:
+            return as_domain(data, name, **({"size": size} if size else {}))
+
+        labelled = opened(source, "source")
+        other = None if target is None else opened(target, "target")
         if method == "train-on-target":
             if other is None or not other.labelled_count:
                 raise InputError("train-on-target needs a target with labels")
@@ -354,10 +387,21 @@ class _Data:
         labelled, evaluated = _split(labelled, held_out)
         if other is not None:
             other = _renumbered(other, labelled) if other.labels_kept else other.without_labels()
-        tested = None if test is None else as_domain(test, "test")
+        tested = None if test is None else opened(test, "test")
         return _Data(
             labelled, other, _renumbered(evaluated, labelled), _renumbered(tested, labelled)
         )
+
+    def in_colour(self) -> _Data:
+        """Grey images shown as colour."""
+
+        def shown(domain: Domain | None) -> Domain | None:
+            grey = domain is not None and len(domain) and domain.is_images and domain.shape[0] == 1
+            return domain.as_colour() if domain is not None and grey else domain
+
+        source = shown(self.source)
+        assert source is not None
+        return _Data(source, shown(self.target), shown(self.held_out), shown(self.test))
 
     def with_one_shape(self) -> _Data:
         """All with one number of channels; images of different sizes are refused."""
@@ -401,7 +445,23 @@ def _as_tuples(shape: Any) -> Any:
     return tuple(_as_tuples(one) for one in shape) if isinstance(shape, list) else shape
 
 
+def _named_network(
+    name: str, made_for: Blueprint | None, data: _Data, seed: int
+) -> tuple[nn.Module, _Data]:
+    """The network of that name, built for the data; and the data in the colours that it takes."""
+    if made_for is not None and made_for.channels == 3:
+        data = data.in_colour()
+    shapes = [d.shape for d in (data.source, data.target) if d is not None and d.is_images]
+    size = (shapes[0][1], shapes[0][2]) if shapes else (1, 1)
+    channels = max((shape[0] for shape in shapes), default=1)
+    outputs = data.source.class_count or 1
+    built = build_network(name, classes=outputs, channels=channels, size=size, seed=seed)
+    return built, data
+
+
 def _check_network(network: Any) -> None:
+    if isinstance(network, str):
+        return
     if inspect.isclass(network) and issubclass(network, nn.Module):
         raise InputError(
             f"the network is a class, {network.__name__}: give an instance, {network.__name__}(…)"
@@ -504,17 +564,21 @@ def _adapter(
 
 
 def _registered_network(folder: Path, config: RunConfig) -> nn.Module:
-    if config.network not in NETWORKS:
+    shape = config.input_shape
+    if zoo_of(config.network) is not None:
+        channels, size = (shape[0], (shape[1], shape[2])) if len(shape) == 3 else (1, (1, 1))
+    elif config.network in NETWORKS:
+        channels, size = shape[0], (shape[1], shape[2])
+    else:
         raise RunError(
             f"{folder} holds a network of your own ({config.network}): give it again "
             "(network=… or --network module:function)"
         )
-    channels, *size = config.input_shape
     return build_network(
         config.network,
         classes=config.outputs or config.class_count or 1,
         channels=channels,
-        size=(size[0], size[1]),
+        size=size,
         seed=0,
-        pretrained=False,
+        weights=NO_WEIGHTS,
     )

@@ -246,7 +246,7 @@ MISTAKES = {
     "run in a folder in use": (["--output", "synthetic"], 1, "not empty"),
     "too many labels kept": (["--target-labels", "99"], 2, "can't keep 99"),
     "negative labels kept": (["--target-labels", "-1"], 2, "--target-labels must be ≥ 0"),
-    "init": (["--init", "mine.py"], 1, "can't be read as safetensors"),
+    "init": (["--init", "mine.py"], 1, "is not a readable file of weights"),
 }
 
 

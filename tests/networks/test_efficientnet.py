@@ -119,7 +119,7 @@ def test_features_are_the_literal_ones(size: tuple[int, int]) -> None:
     """In float64, padding at even and odd sides included; every tensor of the state counts."""
     state = random_state()
     net = EfficientNetLite0(5, size=size)
-    net.load_imagenet(state)
+    net.load_pretrained(state)
     net.double().eval()
     x = torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     with torch.no_grad():
@@ -185,10 +185,10 @@ def test_weights_that_do_not_fit_change_nothing() -> None:
     state = random_state()
     state["_conv_head.weight"] = torch.zeros(1280, 319, 1, 1)
     with pytest.raises(InputError, match=r"shape \(1280, 319, 1, 1\); .*head.conv.weight takes"):
-        net.load_imagenet(state)
+        net.load_pretrained(state)
     del state["_conv_head.weight"]
     with pytest.raises(InputError, match=r"no '_conv_head.weight', which head\.conv"):
-        net.load_imagenet(state)
+        net.load_pretrained(state)
     assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items())
 
 

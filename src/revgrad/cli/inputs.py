@@ -22,11 +22,13 @@ class ImageOptions:
 
     size           one number or HEIGHTxWIDTH; None: as they are
     fit, corrupt   as `from_folder` takes them
+    colour         whether grey images are shown as colour
     """
 
     size: str | None = None
     fit: str = "crop"
     corrupt: str = "fail"
+    colour: bool = False
 
     def opened(
         self, text: str, *, labels: bool | None = None, classes: Sequence[str] | None = None
@@ -42,6 +44,8 @@ class ImageOptions:
             labels=labels,
             classes=classes,
         )
+        if self.colour and domain.is_images and domain.shape[0] == 1:
+            domain = domain.as_colour()
         return domain.without_labels() if labels is False else domain
 
 
@@ -67,12 +71,14 @@ class TrainingData:
     target: Domain | None
     test: Domain | None = None
 
-    def build(self, seed: int, init: Path | None = None) -> nn.Module:
-        """The network with that seed's weights, or those of `init` (a run or a file)."""
+    def build(self, seed: int, init: Path | None = None, weights: str | None = None) -> nn.Module:
+        """The network with that seed's weights, pretrained where it comes so or `weights` is a file
+        of them, or with the weights of `init` (a run or a file)."""
         domains = [d for d in (self.source, self.target, self.test) if d is not None]
         channels = max((d.shape[0] for d in domains if len(d) and d.is_images), default=1)
         shape = (channels, *self.source.shape[1:]) if self.source.is_images else self.source.shape
-        built = _network_for(self.network, shape, self.source.class_count or 1, seed)
+        outputs = self.source.class_count or 1
+        built = _network_for(self.network, shape, outputs, seed, weights)
         if init is not None:
             from revgrad.training.weights import load_initial
 
@@ -99,6 +105,8 @@ def open_training_data(
     blueprint = blueprint_named(network)
     if images.size is None and blueprint is not None and blueprint.size is not None:
         images = replace(images, size=str(blueprint.size))
+    if blueprint is not None and blueprint.channels == 3:
+        images = replace(images, colour=True)
     labelled = images.opened(source)
     unlabelled = tested = None
     if target is not None:
@@ -112,13 +120,15 @@ def open_training_data(
 def load_run(folder: Path, network: str | None) -> Adapted:
     """A run's network. One of the user's own is built from what the user says now."""
     from revgrad.api import load
+    from revgrad.networks.registry import NO_WEIGHTS
     from revgrad.training.run import Run
 
     if network is None:
         return load(folder)
     config = Run(folder).config
     seed = config.settings["seed"]
-    return load(folder, _network_for(network, config.input_shape, config.outputs or 1, seed))
+    built = _network_for(network, config.input_shape, config.outputs or 1, seed, NO_WEIGHTS)
+    return load(folder, built)
 
 
 def open_for(adapted: Adapted, text: str, *, labels: bool | None = None) -> Domain:
@@ -132,9 +142,12 @@ def open_for(adapted: Adapted, text: str, *, labels: bool | None = None) -> Doma
     return adapted.domain(images.opened(text, labels=labels, classes=adapted.classes))
 
 
-def _network_for(network: str, shape: Any, outputs: int, seed: int) -> nn.Module:
+def _network_for(
+    network: str, shape: Any, outputs: int, seed: int, weights: str | None = None
+) -> nn.Module:
     """The network for inputs of `shape`: images, or anything else (then without a size)."""
     from revgrad.networks import NETWORKS, build_network
+    from revgrad.networks.registry import PRETRAINED
 
     of_images = _image_shape(shape)
     if network in NETWORKS and of_images is None:
@@ -144,7 +157,12 @@ def _network_for(network: str, shape: Any, outputs: int, seed: int) -> nn.Module
         )
     channels, height, width = of_images or (1, 1, 1)
     return build_network(
-        network, classes=outputs, channels=channels, size=(height, width), seed=seed
+        network,
+        classes=outputs,
+        channels=channels,
+        size=(height, width),
+        seed=seed,
+        weights=weights or PRETRAINED,
     )
 
 

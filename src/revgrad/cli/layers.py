@@ -30,7 +30,7 @@ def _suggest_option(text: str) -> Any:
 class LayersOptions:
     """A network, and the domains that a suggestion is for."""
 
-    network: Annotated[str, typer.Argument(help="compact, mnist, svhn, …, or module:function.")]
+    network: Annotated[str, typer.Argument(help="compact, …, timm:NAME, …, or module:function.")]
     size: Annotated[
         str | None, typer.Option(help="Image size.", show_default="the network's, or 32")
     ] = None
@@ -91,13 +91,16 @@ def _list_layers(options: LayersOptions) -> None:
     from revgrad.adapter import taking
     from revgrad.cutting import layers
     from revgrad.networks import blueprint_named, build_network
+    from revgrad.networks.registry import NO_WEIGHTS
     from revgrad.networks.sizes import height_and_width
 
     blueprint = blueprint_named(options.network)
     usual = USUAL_SIZE if blueprint is None else blueprint.size or USUAL_SIZE
     size = height_and_width(parse_size(options.size) or usual)
     channels, classes = options.channels, options.classes
-    network = build_network(options.network, classes=classes, channels=channels, size=size, seed=0)
+    network = build_network(
+        options.network, classes=classes, channels=channels, size=size, seed=0, weights=NO_WEIGHTS
+    )
     example = torch.zeros(2, channels, *size)
     with taking(example):
         found = layers(network, example)

@@ -74,8 +74,8 @@ class TrainOptions:
     network: Annotated[
         str,
         typer.Option(
-            help="compact, mnist, svhn, gtsrb, alexnet, efficientnet-lite0, one-hidden, or "
-            "module:function of your own."
+            help="compact, mnist, svhn, gtsrb, alexnet, efficientnet-lite0, one-hidden; timm:NAME, "
+            "torchvision:NAME, transformers:NAME (or a folder); or module:function of your own."
         ),
     ] = "compact"
     layer: Annotated[
@@ -240,10 +240,19 @@ class TrainOptions:
             "none",
         ),
     ] = None
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help="Pretrained weights: a file (.safetensors, .pth) in the names of the network's "
+            "package, of which the classifier is left; or none: random ones.",
+            rich_help_panel="Training",
+            show_default="those that come with the network",
+        ),
+    ] = None
     init: Annotated[
         Path | None,
         typer.Option(
-            help="Start from the weights of this run (a folder) or file (.safetensors).",
+            help="Start from all weights of this run (a folder) or file (.safetensors, .pth).",
             rich_help_panel="Training",
         ),
     ] = None
@@ -366,7 +375,7 @@ class TrainOptions:
         recipe = self.make_recipe()
         seed = recipe.settings.seed
         return adapt(
-            data.build(seed, self.init),
+            data.build(seed, self.init, self.weights),
             data.source,
             self.training_target(data, seed),
             layer=self.layer,
@@ -393,6 +402,7 @@ class TrainOptions:
             target=self.target,
             test=self.test,
             init=None if self.init is None else str(self.init),
+            weights=self.weights,
             fit=self.fit,
             corrupt=self.corrupt,
             command=self.command(),

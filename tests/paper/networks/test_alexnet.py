@@ -63,7 +63,7 @@ def convolutions(theirs: nn.Module) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("size", [224, 227])
 def test_torchvision_weights_give_its_fc7(ours: AlexNet, theirs: nn.Module, size: int) -> None:
-    ours.load_torchvision(theirs.state_dict())
+    ours.load_pretrained(theirs.state_dict())
     seen: list[Tensor] = []
     ours.fc7.register_forward_hook(lambda *a: seen.append(a[2]))
     images = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(1))
@@ -78,10 +78,10 @@ def test_a_state_dict_that_does_not_fit(ours: AlexNet, theirs: nn.Module) -> Non
     before = ours.conv1.weight.clone()
     short = {k: v for k, v in theirs.state_dict().items() if k != "classifier.4.bias"}
     with pytest.raises(InputError, match=r"no 'classifier.4.bias', which AlexNet's fc7.bias"):
-        ours.load_torchvision(short)
+        ours.load_pretrained(short)
     wrong = {**theirs.state_dict(), "features.3.weight": torch.zeros(192, 64, 3, 3)}
     with pytest.raises(InputError) as caught:
-        ours.load_torchvision(wrong)
+        ours.load_pretrained(wrong)
     assert str(caught.value) == (
         "'features.3.weight' of the state dict has shape (192, 64, 3, 3); "
         "AlexNet's conv2.weight takes (192, 64, 5, 5)"

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from revgrad.errors import DataError, InputError
 from revgrad.networks.initialisation import initialise
 from revgrad.networks.rectified import ConvolutionReLU, LinearReLU, MaxPoolReLU
-from revgrad.networks.registry import Blueprint
+from revgrad.networks.registry import Blueprint, mark_pretrained
 from revgrad.networks.sizes import Size, map_size, require_positive
 
 #: Our name of each layer that torchvision's AlexNet has too, and its name there.
@@ -95,7 +95,7 @@ class AlexNet(nn.Module):
         logits: Tensor = self.fc8(self.bottleneck(x))
         return logits
 
-    def load_torchvision(self, state_dict: Mapping[str, Tensor]) -> None:
+    def load_pretrained(self, state_dict: Mapping[str, Tensor]) -> None:
         """Take conv1 … fc7 from a state dict of torchvision's `alexnet`; its last layer is left.
 
         Nothing is changed unless everything fits.
@@ -108,6 +108,7 @@ class AlexNet(nn.Module):
             },
             "the state dict",
         )
+        mark_pretrained(self, ("bottleneck", "fc8"))
 
     def load_convolutions(self, path: str | PathLike[str]) -> None:
         """Take conv1 … conv5 from an `.npz` file with arrays convN_weight and convN_bias.
@@ -131,6 +132,7 @@ class AlexNet(nn.Module):
             },
             str(path),
         )
+        mark_pretrained(self, ("fc6", "fc7", "bottleneck", "fc8"))
 
     def _load(self, found: Mapping[str, tuple[str, Tensor | None]], origin: str) -> None:
         for name, (key, value) in found.items():

@@ -141,7 +141,7 @@ def _torchvision() -> Any:
 
 def _whole_alexnet() -> AlexNet:
     network = AlexNet(dropout=False)
-    network.load_torchvision(_torchvision().state_dict())
+    network.load_pretrained(_torchvision().state_dict())
     return network
 
 
