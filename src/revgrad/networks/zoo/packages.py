@@ -77,8 +77,8 @@ def _broken_torchvision(package: str, text: str, reason: str) -> str:
     through = "" if package == "torchvision" else f" through {package}"
     return (
         f"network '{text}' needs torchvision{through}, which can't be imported ({reason}): install "
-        f"the torchvision that was built for torch {torch.__version__}, from the package index that "
-        "torch came from"
+        f"the torchvision that was built for torch {torch.__version__}, from the package index "
+        "that torch came from"
     )
 
 
