@@ -33,7 +33,6 @@ from revgrad.diagnostics.scores import available_scores
 from revgrad.diagnostics.verdict import comparison
 from revgrad.domains.digits import digits_m
 from revgrad.networks.compact import CompactNetwork
-from revgrad.objectives import OBJECTIVES
 from revgrad.paper.synthetic.syn_numbers import SynNumbers, syn_numbers
 from revgrad.paper.synthetic.syn_signs import syn_signs
 from revgrad.preprocessing import Preprocessing
@@ -41,6 +40,11 @@ from tiny import Images, Perceptron, digest, image_trainer, images, seeded, vect
 
 FILE = Path(__file__).parent / "golden" / "golden.json"
 NETWORKS = ("perceptron", "images", "compact")
+#: Methods that were there before the house was rebuilt.
+METHODS = (
+    *("source-only", "train-on-target", "adversarial", "adversarial-entropy"),
+    *("adversarial-consistency", "two-losses", "mean-matching", "kernel-matching"),
+)
 #: Methods that need images: the consistency of changed images.
 OF_IMAGES = ("adversarial-consistency",)
 
@@ -231,7 +235,7 @@ CASES: dict[str, Callable[[], Case]] = {
     **{
         f"{network}: {method}": lambda method=method, network=network: trained(method, network)  # type: ignore[misc]
         for network in NETWORKS
-        for method in OBJECTIVES
+        for method in METHODS
         if network != "perceptron" or method not in OF_IMAGES
     },
     "resumed": resumed,

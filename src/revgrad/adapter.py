@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Literal, NamedTuple
 
@@ -28,6 +28,10 @@ from revgrad.preprocessing import Preprocessing
 #: How BatchNorm sees the domains: see `DomainAdapter`.
 BatchNormPolicy = Literal["joint", "separate", "target"]
 POLICIES: tuple[BatchNormPolicy, ...] = ("joint", "separate", "target")
+
+
+#: (features, outputs, hidden widths, seed) → a head in the domain classifier's place, or None.
+MakeHead = Callable[[int, int, tuple[int, ...], int], nn.Module | None]
 
 
 class Outputs(NamedTuple):
@@ -93,8 +97,13 @@ class DomainAdapter(nn.Module):
         batch_norm: BatchNormPolicy = "joint",
         normalise: Normalisation = "none",
         seed: int = 0,
+        make_head: MakeHead | None = None,
     ) -> DomainAdapter:
-        """An adapter with a new `DomainClassifier`, as wide as the layer's output for `example`."""
+        """An adapter with a new `DomainClassifier`, as wide as the layer's output for `example`.
+
+        make_head   (features, outputs, hidden, seed) → another head in the domain classifier's
+                    place, of a method that has its own; where it gives None, there is none
+        """
         prepare = Preprocessing.identity() if preprocessing is None else preprocessing
         pieces = cut(network, layer)
         parameter = next(network.parameters(), None)
@@ -103,9 +112,15 @@ class DomainAdapter(nn.Module):
             device = parameter.device
             example = map_inputs(lambda tensor: tensor.to(device), example)
         with torch.no_grad(), evaluating(network), taking(example):
-            width = pieces.features(prepare(example)).flatten(1).shape[1]
+            prepared = prepare(example)
+            width = pieces.features(prepared).flatten(1).shape[1]
+            outputs = 0 if make_head is None else _outputs_of(call_on(network, prepared))
         with torch.random.fork_rng(devices=[]):  # layers draw weights before they get ours
-            classifier = DomainClassifier(width, hidden, domains, seed, normalise)
+            classifier: nn.Module | None = None
+            if make_head is not None:
+                classifier = make_head(width, outputs, tuple(hidden), seed)
+            if classifier is None:
+                classifier = DomainClassifier(width, hidden, domains, seed, normalise)
         if parameter is not None:
             classifier.to(parameter.device, parameter.dtype)
         return DomainAdapter(
@@ -232,6 +247,15 @@ def keeping_modes(module: nn.Module) -> Iterator[None]:
     finally:
         for part, mode in modes:
             part.training = mode
+
+
+def _outputs_of(shown: Any) -> int:
+    """Numbers that the network gives a sample, where that is one vector."""
+    if not isinstance(shown, Tensor) or shown.ndim != 2:
+        raise InputError(
+            "this method is for classes; the network must give one vector of class scores a sample"
+        )
+    return int(shown.shape[1])
 
 
 def _rebuild(

@@ -36,6 +36,7 @@ from revgrad.objectives import (
     OBJECTIVES,
     ONE_DOMAIN,
     LabelLoss,
+    NeedsHead,
     Objective,
     cross_entropy,
     squared_error,
@@ -243,7 +244,7 @@ def adapt(
     recorder = _recorder(data, evidence_samples, return_weights, score, run)
     label = "source only" if method == "source-only" else "adapted" if baseline else "training"
     with process_group(settings.device):
-        adapter = _adapter(network, layer, training, used, whole, settings)
+        adapter = _adapter(network, layer, training, used, whole, settings, objective)
         result = Trainer(
             adapter,
             training,
@@ -532,6 +533,7 @@ def _adapter(
     target: Domain | None,
     recipe: Recipe,
     settings: Settings,
+    objective: Objective,
 ) -> DomainAdapter:
     """The network cut at the layer, with its preprocessing and a domain classifier."""
     blueprint = blueprint_of(network)
@@ -560,6 +562,7 @@ def _adapter(
         batch_norm=settings.batch_norm,
         normalise=recipe.normalise,
         seed=settings.seed,
+        make_head=objective.make_head if isinstance(objective, NeedsHead) else None,
     )
 
 

@@ -43,9 +43,10 @@ class Recipe:
 
     method             "adversarial" (DANN, the paper's), "stabilised" (DANN whose λ waits for the
                        classes), "adversarial-entropy", "adversarial-consistency",
-                       "two-losses", "mean-matching" (DDC), "kernel-matching" (MMD), an objective
-                       of your own; or the bounds to compare with, "source-only" and
-                       "train-on-target" (with the target's labels)
+                       "two-losses", "mean-matching" (DDC), "kernel-matching" (MMD), "coral",
+                       "cdan", "cdan-e", "mcc", "dann-mcc", "mdd", an objective of your own; or
+                       the bounds to compare with, "source-only" and "train-on-target" (with
+                       the target's labels)
     settings           steps, batches, schedules, optimiser, …
     domain_classifier  hidden widths of the domain classifier, or a module of your own; None: the
                        network's own choice, else 1024, 1024

@@ -147,8 +147,9 @@ class TrainOptions:
         str | None,
         _method_option(
             "adversarial (DANN), stabilised (DANN that waits for the classes), "
-            "adversarial-entropy, adversarial-consistency, two-losses, mean-matching, "
-            "kernel-matching; source-only and train-on-target (with the target's "
+            "adversarial-entropy, adversarial-consistency, two-losses, cdan, cdan-e, mcc, "
+            "dann-mcc, mdd, coral, mean-matching (DDC), kernel-matching (MMD); "
+            "source-only and train-on-target (with the target's "
             "labels) are the bounds to compare with.",
             "adversarial",
         ),

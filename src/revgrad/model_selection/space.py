@@ -30,7 +30,7 @@ from revgrad.schedules import Annealed, Constant, RampUp, Schedule
 #: A parameter's value: a number, or one of a few names.
 Value = float | str
 #: Methods without a domain classifier: its widths and its rate mean nothing.
-NO_DOMAIN_CLASSIFIER = ("mean-matching", "kernel-matching")
+NO_DOMAIN_CLASSIFIER = ("mean-matching", "kernel-matching", "coral", "mcc")
 #: Seeds that are tried unless said.
 SEEDS = ("0", "1", "2", "3", "4")
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from revgrad.objectives.adversarial import Adversarial, AdversarialEntropy
+from revgrad.objectives.class_confusion import ClassConfusion
+from revgrad.objectives.conditional import ConditionalReversal, PredictionEntropy
 from revgrad.objectives.consistency import AdversarialConsistency
 from revgrad.objectives.losses import (
     LabelLoss,
@@ -21,9 +23,11 @@ from revgrad.objectives.losses import (
     prediction_entropy,
     squared_error,
 )
-from revgrad.objectives.moment_matching import KernelMatching, MeanMatching
+from revgrad.objectives.margin_disparity import MarginDisparity
+from revgrad.objectives.moment_matching import CovarianceMatching, KernelMatching, MeanMatching
 from revgrad.objectives.stabilised import Stabilised
 from revgrad.objectives.supervised import Supervised
+from revgrad.objectives.terms import NeedsHead, Pass, Reversal, Term, TermLoss, Terms
 from revgrad.objectives.two_losses import TwoLosses
 
 __all__ = [
@@ -32,13 +36,24 @@ __all__ = [
     "Adversarial",
     "AdversarialConsistency",
     "AdversarialEntropy",
+    "ClassConfusion",
+    "ConditionalReversal",
+    "CovarianceMatching",
     "KernelMatching",
     "LabelLoss",
     "Losses",
+    "MarginDisparity",
     "MeanMatching",
+    "NeedsHead",
     "Objective",
+    "Pass",
+    "PredictionEntropy",
+    "Reversal",
     "Stabilised",
     "Supervised",
+    "Term",
+    "TermLoss",
+    "Terms",
     "TwoLosses",
     "cross_entropy",
     "domain_decisions",
@@ -58,6 +73,12 @@ OBJECTIVES: dict[str, Callable[[LabelLoss], Objective]] = {
     "two-losses": lambda loss: TwoLosses("swapped", loss),
     "mean-matching": lambda loss: MeanMatching(loss),
     "kernel-matching": lambda loss: KernelMatching(loss),
+    "coral": lambda loss: CovarianceMatching(loss),
+    "cdan": lambda loss: Terms((ConditionalReversal(),), loss),
+    "cdan-e": lambda loss: Terms((ConditionalReversal(sure_first=True),), loss),
+    "mcc": lambda loss: Terms((ClassConfusion(),), loss),
+    "dann-mcc": lambda loss: Terms((Reversal(), ClassConfusion()), loss),
+    "mdd": lambda loss: Terms((MarginDisparity(),), loss),
 }
 
 #: Methods that train on one domain: the lower and the upper bound of Table 1.

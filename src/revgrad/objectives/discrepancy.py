@@ -36,6 +36,18 @@ def relative_difference_of_means(source: Tensor, target: Tensor) -> Tensor:
     return torch.where(between == 0, between, between / spread)
 
 
+def coral(source: Tensor, target: Tensor) -> Tensor:
+    """‖covariance(source) − covariance(target)‖² / 4d² over elements (Sun & Saenko 2016, eq. 1).
+
+    Covariances are divided by one less than the number of rows.
+    """
+    one, other = _rows(source, target)
+    if min(len(one), len(other)) < 2:
+        raise InputError("a covariance needs two rows or more of each domain")
+    difference = _covariance(one) - _covariance(other)
+    return difference.square().sum() / (4 * one.shape[1] ** 2)
+
+
 def mmd(
     source: Tensor,
     target: Tensor,
@@ -91,6 +103,11 @@ def _rows(source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     if not len(source) or not len(target):
         raise InputError("a domain without rows has no distance to another")
     return source.flatten(1), target.flatten(1)
+
+
+def _covariance(rows: Tensor) -> Tensor:
+    centred = rows - rows.mean(0)
+    return centred.T @ centred / (len(rows) - 1)
 
 
 def _kernel_mean(one: Tensor, other: Tensor, widths: Tensor, off_diagonal: bool) -> Tensor:
