@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 from forked import Forked
+from revgrad._seals import unsealed
 from revgrad.training.run import Run
 from shown import Shown
 from tiny import environment
@@ -33,7 +34,7 @@ def test_a_run_of_folders_has_metrics_and_a_record(
     assert record["cell"] == "synthetic->photos"
     assert record["method"] == "adversarial"
     assert record["steps"] == 30
-    assert record == json.loads((place / "runs/a/result.json").read_text())
+    assert record == unsealed((place / "runs/a/result.json").read_text(), required=True)
     assert 0 <= record["target_accuracy"] <= 1
     lines = (place / "runs/a/metrics.jsonl").read_text().splitlines()
     kinds = [json.loads(line)["kind"] for line in lines]
