@@ -45,6 +45,15 @@ CELLS = {
     "svhn->mnist": "SVHN → MNIST",
     "syn-signs->gtsrb": "SYN SIGNS → GTSRB",
 }
+#: Methods of the small table.
+AT_A_GLANCE = (
+    "source-only",
+    "subspace-alignment",
+    "adversarial",
+    "stabilised",
+    "recommended",
+    "train-on-target",
+)
 
 
 # -- records ---------------------------------------------------------------------------------------
@@ -120,27 +129,39 @@ def study_figures() -> Slots:
 # -- slots of each page ----------------------------------------------------------------------------
 
 
-def readme() -> Slots:
-    """The demo's accuracies, the four cells of Table 1, and how right the verdict is."""
-    from revgrad.cli.demo import TITLES as DEMO_TITLES
+def table1_lines() -> dict[tuple[str, str], Line]:
+    """Lines of Table 1 by cell and method; of several budgets the one of most steps."""
     from revgrad.paper.tables import TABLES
     from revgrad.paper.tables.render import table_lines
 
     table = TABLES["table1"]
-    found = {(line.cell, line.method): line for line in table_lines(of_table(table), table)}
-    published = {one.cell: one.published["adversarial"].value for one in table}
-    rows = [
+    return {(line.cell, line.method): line for line in table_lines(of_table(table), table)}
+
+
+def glance() -> list[Slots]:
+    """Table 1 as one takes it in at a glance: a row a cell, a number a method, in per cent."""
+    from revgrad.paper.tables import TABLES
+
+    found = table1_lines()
+    published = {one.cell: one.published["adversarial"].value for one in TABLES["table1"]}
+    return [
         {
             "cell": title,
             **{
                 method.replace("-", "_"): per_cent_of_seeds(found.get((cell, method)))
-                for method in ("source-only", "adversarial", "recommended")
+                for method in AT_A_GLANCE
             },
             "paper": f"{100 * published[cell]:.1f}",
         }
         for cell, title in CELLS.items()
     ]
-    gaps = [line.gap for line in found.values() if line.method == "recommended"]
+
+
+def readme() -> Slots:
+    """The demo's accuracies, the four cells of Table 1, and how right the verdict is."""
+    from revgrad.cli.demo import TITLES as DEMO_TITLES
+
+    gaps = [line.gap for line in table1_lines().values() if line.method == "recommended"]
     least = min(gap for gap in gaps if gap is not None)
     shown = json.loads((ROOT / "docs" / "demo.json").read_text())
     demo = [
@@ -149,7 +170,7 @@ def readme() -> Slots:
     ]
     return {
         "demo": demo,
-        "rows": rows,
+        "rows": glance(),
         "gap": f"{100 * least:.0f} %",
         "study": study_figures(),
     }
@@ -236,6 +257,7 @@ def results() -> Slots:
             for name, table in TABLES.items()
             if (own := of_table(table))
         },
+        "glance": glance(),
         "rest": as_markdown(table_lines(rest, (), others=True)),
         "runs": [{"record": record, "cell": cell_name(record.cell)} for record in runs],
         "by_seed": by_seed,
@@ -251,10 +273,16 @@ def selection() -> Slots:
 
 
 def reversal_study() -> Slots:
-    """Variants of SYN NUMBERS → SVHN, with and without reversal."""
+    """The paper's curves, features under reversal, and variants of SYN NUMBERS → SVHN."""
+    import features
+    import paper_curves
     import variants
+    from revgrad.schedules import RampUp
 
     runs = variants.read()
+    curves, rising = paper_curves.read(), RampUp(10.0)
+    last = max(curves["both"])
+    begins = paper_curves.first_below(curves["both"], 0.9)
     found = {(run["variant"], run["method"]): run for run in runs}
 
     def accuracy(name: str, method: str = "adversarial") -> str:
@@ -269,6 +297,31 @@ def reversal_study() -> Slots:
         return f"{100 * (gain - found[like, 'source-only']['target_accuracy']):+.1f}"
 
     return {
+        "curve": [
+            {
+                "batches": f"{batches:,}",
+                "factor": short(rising(batches / last), 2),
+                "both": short(curves["both"][batches]),
+                "synthetic": short(curves["synthetic-only"][batches]),
+            }
+            for batches in (10_500, 11_500, 12_500, 13_500, 15_000, 17_500, 25_000, last)
+        ],
+        "plateau": short(curves["both"][10_500]),
+        "begins": short(rising(begins / last), 2),
+        "later": short(curves["both"][begins + 5_000]),
+        "synthetic_first": short(curves["synthetic-only"][10_500]),
+        "features": features.as_markdown(features.read()),
+        "feature_steps": features.STEPS,
+        "measured": features.MEASURED,
+        "stabilised_steps": f"{table1_steps('mnist->mnist-m', 'stabilised'):,}",
+        "trials": [
+            {
+                "title": trial["title"],
+                "steps": f"{trial['steps']:,}",
+                "accuracy": short(trial["target_accuracy"]),
+            }
+            for trial in features.read(features.RUNS.with_name("stabilised_trials.jsonl"))
+        ],
         "table": variants.as_markdown(runs),
         "looked_at": f"{variants.LOOKED_AT:,}",
         "steps": f"{variants.VARIANTS['as-is'].steps:,}",
@@ -335,8 +388,29 @@ def draw_domains() -> None:
             draw_samples(IMAGES / "domains" / f"{name}.png", [("", opened)], 12)
 
 
+def semi_supervised_ends() -> Slots:
+    """Curve of the paper's figure → where ours ended, by the paper's protocol."""
+    import paper_curves
+    from revgrad.paper.tables.semi_supervised import PAPERS
+
+    # synthetic only is the source-only network of Table 1, which trained longer
+    steps = {"synthetic-only": table1_steps("syn-signs->gtsrb", "source-only")}
+    ends = {}
+    for name in paper_curves.CURVES:
+        found = [r for r in records() if (r.cell, r.method) == (PAPERS.cell, name)]
+        errors = [1 - r.target_accuracy for r in found if r.target_accuracy is not None]
+        if errors:
+            ends[name] = paper_curves.End(steps.get(name, found[0].steps), fmean(errors))
+    return ends
+
+
+def table1_steps(cell: str, method: str) -> int:
+    return next(r.steps for r in records() if (r.cell, r.method) == (cell, method))
+
+
 def draw_results() -> None:
     """The figure of every table that has a record: docs/images/results/TABLE.png."""
+    import paper_curves
     from revgrad.paper.tables import TABLES
     from revgrad.paper.tables.render import table_lines
     from revgrad.paper.tables.reproduce import draw_table
@@ -346,6 +420,7 @@ def draw_results() -> None:
         own = of_table(table)
         if own:
             draw_table(IMAGES / "results" / f"{name}.png", table, table_lines(own, table))
+    paper_curves.draw(IMAGES / "results" / "semi-supervised-curves.png", semi_supervised_ends())
 
 
 def main() -> None:
