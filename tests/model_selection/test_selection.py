@@ -135,7 +135,7 @@ def test_recorded_target_accuracies_decide_nothing(runs: Path) -> None:
     before = select([runs], "mutual-information")
     for one, accuracy in zip(before.runs, (1e-17 / 3, 1.5 / 3.1, 1 - 1e-15), strict=True):
         path = one.run / "metrics.jsonl"
-        lines = [unsealed_line(line) for line in path.read_text().splitlines()]
+        lines = [unsealed_line(line) for line in path.read_text().splitlines(keepends=True)]
         assert any(line.get("target_accuracy") is not None for line in lines)
         for line in lines:
             if line["kind"] == "evaluation":
