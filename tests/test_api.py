@@ -198,7 +198,10 @@ class TestWhatComesOut:
         assert by_name.classes == ("ant", "bee", "cat")
         assert weights_digest(by_name.network) == weights_digest(by_number.network)
         assert by_name.result is not None
-        assert by_name.result.last == by_number.result.last  # type: ignore[union-attr]
+        assert by_number.result is not None
+        assert by_name.result.last is not None
+        assert by_number.result.last is not None
+        assert by_name.result.last.target_accuracy == by_number.result.last.target_accuracy
         # a test that lacks a class is matched by name, not by its own numbers
         few = np.flatnonzero(Y > 0)
         assert by_name.evaluate(X[few], names[Y[few]]).accuracy == pytest.approx(

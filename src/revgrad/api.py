@@ -19,6 +19,7 @@ from revgrad.diagnostics.recorder import EVIDENCE_SAMPLES, EvidenceRecorder
 from revgrad.diagnostics.scores import RECOMMENDED_SCORE
 from revgrad.domains.common_shape import match_colours, resized, with_classes, with_numbers
 from revgrad.domains.domain import HELD_OUT, Domain
+from revgrad.domains.encoded import Encoder, encode, encoder_from_state, encoder_of, fit_encoder
 from revgrad.domains.registry import as_domain
 from revgrad.errors import InputError, RunError
 from revgrad.evaluation import Evaluation, evaluate, features_at, outputs
@@ -70,6 +71,8 @@ class Adapted:
     run                     the folder that keeps metrics, checkpoints and evidence, where one was
                             given
     adapter                 the network with its domain classifier, as it was trained
+    encoder                 what makes inputs of raw samples (a frame's, texts), where the source
+                            was of such; `encoder.state()` is plain json
     """
 
     network: nn.Module
@@ -82,6 +85,7 @@ class Adapted:
     baseline: Adapted | None = None
     run: Path | None = None
     adapter: DomainAdapter | None = None
+    encoder: Encoder | None = None
 
     @property
     def model(self) -> DeployableModel:
@@ -146,7 +150,8 @@ class Adapted:
         shape = self.input_shape
         size = tuple(shape[1:]) if isinstance(shape, tuple) and len(shape) == 3 else None
         read = {"size": size} if size is not None and isinstance(data, str | Path) else {}
-        domain = as_domain(data, "the data", **read)
+        domain = as_domain(data, "the data", like=self.encoder, **read)
+        domain = encode(domain, self.encoder, labels=True)
         if domain.is_images and size is not None:
             domain = resized(domain, (size[0], size[1]))
             domain = domain.as_colour() if shape[0] == 3 else domain
@@ -295,14 +300,16 @@ def adapt(
         below,
         None if run is None else Path(run),
         adapter,
+        encoder_of(data.source),
     )
 
 
-def load(run: Path | str, network: nn.Module | None = None) -> Adapted:
+def load(run: Path | str, network: nn.Module | None = None, *, tokenizer: Any = None) -> Adapted:
     """The network of a run, with its last checkpoint's weights.
 
     Networks of ours are built by their name. Code is never run because a file says so: for a
-    network of your own, build it and give it here.
+    network of your own, build it and give it here, and so for a tokenizer that is a function of
+    your own (those of `tokenizers` and `transformers` are in the run's folder).
     """
     directory = Run(run)
     config = directory.config
@@ -312,6 +319,7 @@ def load(run: Path | str, network: nn.Module | None = None) -> Adapted:
     if network is None:
         network = _registered_network(directory.folder, config)
     preprocessing = restore_weights(network, checkpoint)
+    state = directory.encoder
     return Adapted(
         network,
         preprocessing,
@@ -320,6 +328,7 @@ def load(run: Path | str, network: nn.Module | None = None) -> Adapted:
         _as_tuples(config.input_shape),
         config.class_count is not None,
         run=directory.folder,
+        encoder=None if state is None else encoder_from_state(state, tokenizer),
     )
 
 
@@ -373,11 +382,12 @@ class _Data:
         size   of images that are yet to be read: the network's
         """
 
-        def opened(data: Any, name: str) -> Domain:
-            return as_domain(data, name, **({"size": size} if size else {}))
+        def opened(data: Any, name: str, like: Encoder | None = None) -> Domain:
+            return as_domain(data, name, like=like, **({"size": size} if size else {}))
 
         labelled = opened(source, "source")
-        other = None if target is None else opened(target, "target")
+        like = encoder_of(labelled)
+        other = None if target is None else opened(target, "target", like)
         if method == "train-on-target":
             if other is None or not other.labelled_count:
                 raise InputError("train-on-target needs a target with labels")
@@ -385,10 +395,18 @@ class _Data:
         elif other is None and isinstance(method, str) and method not in ONE_DOMAIN:
             raise InputError(f"method '{method}' needs a target; without one, take 'source-only'")
         check_domains([labelled])
-        labelled, evaluated = _split(labelled, held_out)
+        labelled, evaluated = _split(labelled, held_out, like)
+        encoder = fit_encoder(labelled)  # of the training part alone
+        labelled = encode(labelled, encoder)
+        if evaluated is not None:
+            evaluated = encode(evaluated, encoder, labels=True)
         if other is not None:
-            other = _renumbered(other, labelled) if other.labels_kept else other.without_labels()
-        tested = None if test is None else opened(test, "test")
+            other = other if other.labels_kept else other.without_labels()
+            other = encode(other, encoder)
+            other = _renumbered(other, labelled) if other.labels_kept else other
+        tested = None
+        if test is not None:
+            tested = encode(opened(test, "test", encoder), encoder, labels=True)
         return _Data(
             labelled, other, _renumbered(evaluated, labelled), _renumbered(tested, labelled)
         )
@@ -413,10 +431,10 @@ class _Data:
         return replace(self, source=first, target=target, held_out=held_out, test=test)
 
 
-def _split(source: Domain, held_out: Any) -> tuple[Domain, Domain | None]:
+def _split(source: Domain, held_out: Any, like: Encoder | None) -> tuple[Domain, Domain | None]:
     """The source and what it is evaluated on: a share of itself, or other data."""
     if not isinstance(held_out, int | float) or isinstance(held_out, bool):
-        return source, as_domain(held_out, "held-out source")
+        return source, as_domain(held_out, "held-out source", like=like)
     if not 0 <= held_out < 1:
         raise InputError(f"held_out is a share from 0 to 1, or data, not {held_out}")
     return source.split(float(held_out)) if held_out else (source, None)

@@ -110,8 +110,11 @@ class Preprocessing(nn.Module):
         The paper subtracts the mean and does not say whose. One mean for all domains keeps the
         shift between them (a mean each would hide part of it from the domain classifier), and the
         scale brings the inputs to about unit variance, which He initialisation expects. Domains
-        weigh alike, whatever their sizes. Inputs of other kinds are taken as they are.
+        weigh alike, whatever their sizes. Inputs of other kinds are taken as they are, and so are
+        those that an encoder has made (frames, texts, series) and sparse ones.
         """
+        if any(getattr(domain.store, "prepared", False) for domain in domains):
+            return Preprocessing.identity()
         if all(_are_vectors(domain) for domain in domains):
             return _standardised(domains)
         if not all(domain.is_images for domain in domains):

@@ -218,7 +218,7 @@ def test_a_note_says_that_the_loader_is_not_used(caplog: pytest.LogCaptureFixtur
         ((VECTORS, LABELS[:3]), "4 inputs but 3 labels"),
         ((PIXELS, PIXELS), r"labels of shape \(4, 6, 5, 3\) are neither .* from_arrays\(\(X1, X2"),
         ((VECTORS, ["cat", "dog", "cat", 1]), r"several kinds \(int, str\)"),
-        (["a.png", "b.png"], "not dtype <U5"),
+        (["a.png", "b.png"], r"a list of image files \(a.png, …\) is not read: give the path of"),
     ],
 )
 def test_what_can_not_be_read_is_one_line(given: Any, message: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from revgrad.errors import InputError
+from revgrad.errors import InputError, some
 
 if TYPE_CHECKING:
     from torch import nn
@@ -18,17 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """How images are read: the same for a run's training and for everything after it.
+    """How images and tables are read: the same for a run's training and for everything after it.
 
     size           one number or HEIGHTxWIDTH; None: as they are
     fit, corrupt   as `from_folder` takes them
     colour         whether grey images are shown as colour
+    label          the column of a table's labels
     """
 
     size: str | None = None
     fit: str = "crop"
     corrupt: str = "fail"
     colour: bool = False
+    label: str | None = None
 
     def opened(
         self, text: str, *, labels: bool | None = None, classes: Sequence[str] | None = None
@@ -43,6 +45,7 @@ class ImageOptions:
             corrupt=self.corrupt,
             labels=labels,
             classes=classes,
+            label=self.label,
         )
         if self.colour and domain.is_images and domain.shape[0] == 1:
             domain = domain.as_colour()
@@ -100,6 +103,7 @@ def open_training_data(
     images               a size of None is the one that the network is made for
     with_target_labels   whether the target keeps the labels it has; else they are dropped unread
     """
+    from revgrad.domains import FrameEncoder, encoder_of
     from revgrad.networks import blueprint_named
 
     blueprint = blueprint_named(network)
@@ -108,6 +112,12 @@ def open_training_data(
     if blueprint is not None and blueprint.channels == 3:
         images = replace(images, colour=True)
     labelled = images.opened(source)
+    encoder = encoder_of(labelled)
+    if isinstance(encoder, FrameEncoder) and images.label is None:
+        raise InputError(
+            f"--label is missing: the column of {source} that holds the labels (columns: "
+            f"{some(list(dict.fromkeys(one.column for one in encoder.inputs)), 12)})"
+        )
     unlabelled = tested = None
     if target is not None:
         labels = None if with_target_labels else False
@@ -138,7 +148,8 @@ def open_for(adapted: Adapted, text: str, *, labels: bool | None = None) -> Doma
     assert adapted.run is not None  # it was loaded
     known, shape = Run(adapted.run).config.provenance, _image_shape(adapted.input_shape)
     size = None if shape is None else f"{shape[1]}x{shape[2]}"
-    images = ImageOptions(size, known.fit, known.corrupt)
+    label = getattr(adapted.encoder, "label", None)
+    images = ImageOptions(size, known.fit, known.corrupt, label=label)
     return adapted.domain(images.opened(text, labels=labels, classes=adapted.classes))
 
 
@@ -162,6 +173,7 @@ def _network_for(
         channels=channels,
         size=(height, width),
         seed=seed,
+        shape=shape,
         weights=weights or PRETRAINED,
     )
 

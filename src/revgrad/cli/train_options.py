@@ -57,8 +57,8 @@ class TrainOptions:
     source: Annotated[
         str,
         typer.Option(
-            help="Labelled data: a folder with a subfolder per class, an .npz file, or a name "
-            "(digits, mnist, …)."
+            help="Labelled data: a folder with a subfolder per class, an .npz file, a table (.csv, "
+            ".parquet) with --label, or a name (digits, mnist, …)."
         ),
     ]
     target: Annotated[
@@ -118,6 +118,9 @@ class TrainOptions:
     ]
     config: Annotated[Path | None, CONFIG] = None
 
+    label: Annotated[
+        str | None, _data_option("The column of a table (.csv, .parquet) that holds the labels.")
+    ] = None
     held_out: Annotated[float, _data_option("Share of the source kept for evaluation.")] = 0.1
     target_labels: Annotated[
         int, _data_option("Semi-supervised: use this many of the target's labels.")
@@ -351,7 +354,7 @@ class TrainOptions:
             self.source,
             self.target,
             self.test,
-            images=ImageOptions(self.size, self.fit, self.corrupt),
+            images=ImageOptions(self.size, self.fit, self.corrupt, label=self.label),
             with_target_labels=self.target_labels > 0 or self.method == "train-on-target",
         )
 

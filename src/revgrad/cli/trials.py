@@ -135,7 +135,9 @@ class Trials:
             return None
         source = self.data.source
         size = "x".join(map(str, source.shape[1:])) if source.is_images else None
-        images = ImageOptions(size, self.training.fit, self.training.corrupt)
+        images = ImageOptions(
+            size, self.training.fit, self.training.corrupt, label=self.training.label
+        )
         test = images.opened(self.training.test, classes=source.classes)
         path, mark = self.options.output / TARGET_TEST, test.fingerprint()
         found = _tested_before(path, mark)

@@ -1,4 +1,5 @@
-"""Domains from arrays: NumPy arrays, memory maps, torch tensors, or a tuple or dict of them."""
+"""Domains from arrays: NumPy arrays, memory maps, torch tensors, sparse matrices, or a tuple or
+dict of arrays and tensors."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ import torch
 from torch import Tensor
 
 from revgrad.batch import Inputs
-from revgrad.domains.domain import UNNAMED, Domain
+from revgrad.domains.domain import UNNAMED, Domain, Store
 from revgrad.domains.labels import as_labels
+from revgrad.domains.sparse import SparseStore, is_sparse
 from revgrad.errors import InputError
 
 LAYOUTS = ("auto", "NHWC", "NCHW")
@@ -41,7 +43,7 @@ def from_arrays(
             NHWC (an NHWC array is shared, not copied) and come out as uint8 (n, C, H, W).
             Anything else numeric, also uint8 of other dimensions: kept as it is, so that float
             images are taken as (N, C, H, W), the way a torch network wants them.
-            Memory maps stay memory maps.
+            Memory maps stay memory maps, sparse matrices of scipy sparse (batches are dense).
     labels  class numbers from 0, text or truth values (names of classes), or floats (regression),
             one a sample; None: no labels
     layout  of 4-dimensional uint8 images: "NHWC", "NCHW", or "auto" by the axis of 1 or 3 channels
@@ -52,7 +54,11 @@ def from_arrays(
     """
     if layout not in LAYOUTS:
         raise InputError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
-    store = ArrayStore(inputs, layout=layout, name=name)
+    store: Store
+    if is_sparse(inputs):
+        store = SparseStore(inputs, name)
+    else:
+        store = ArrayStore(inputs, layout=layout, name=name)
     values, names = as_labels(labels, name, classes) if labels is not None else (None, classes)
     return Domain(store, values, classes=names, groups=groups, name=name)
 

@@ -139,7 +139,7 @@ class Domain:
     @property
     def is_images(self) -> bool:
         """True where one input is a uint8 tensor (channels, height, width)."""
-        if not len(self):
+        if not len(self) or getattr(self.store, "prepared", False):
             return False
         tensors = tensors_of(self.batch(np.zeros(1, dtype=np.int64), augment=False).inputs)
         return len(tensors) == 1 and tensors[0].dtype == torch.uint8 and tensors[0].ndim == 4

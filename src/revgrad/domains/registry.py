@@ -22,9 +22,15 @@ from revgrad._system import named
 from revgrad.domains.arrays import from_arrays
 from revgrad.domains.common_shape import resized
 from revgrad.domains.domain import UNNAMED, Domain
+from revgrad.domains.encoded import Encoder
 from revgrad.domains.folder import from_folder
+from revgrad.domains.frame import TABLE_FILES, from_frame, from_table_file
+from revgrad.domains.image_files import EXTENSIONS
 from revgrad.domains.labels import as_labels
 from revgrad.domains.npz import from_npz
+from revgrad.domains.sparse import is_sparse
+from revgrad.domains.table import is_frame
+from revgrad.domains.text import from_texts, is_texts
 from revgrad.domains.torch_dataset import from_dataset
 from revgrad.errors import InputError, UnknownNameError, unknown
 
@@ -46,12 +52,13 @@ DOMAINS: dict[str, str] = {
 }
 
 
-def open_domain(text: str, **folder_options: Any) -> Domain:
+def open_domain(text: str, *, label: str | None = None, **folder_options: Any) -> Domain:
     """The domain a user means by `text`.
 
     "name" or "name:split" of `DOMAINS` (the split is "train" unless said), the path of an `.npz`
-    file, or the path of an image folder, which `folder_options` go to (see `from_folder`). Of
-    these, `size` and `fit` also bring images of named domains and `.npz` files to one size. A name
+    file, of a table (`.csv`, `.tsv`, `.parquet`; `label` is the column of its labels), or of an
+    image folder, which `folder_options` go to (see `from_folder`). Of these, `size` and `fit` also
+    bring images of named domains and `.npz` files to one size. A name
     comes before a folder of that name: `./mnist` means the folder.
     """
     name, _, split = text.partition(":")
@@ -63,21 +70,30 @@ def open_domain(text: str, **folder_options: Any) -> Domain:
         return from_folder(path, **folder_options)
     if path.suffix.lower() == ".npz":
         return _sized(from_npz(path), folder_options)
+    if path.suffix.lower() in TABLE_FILES:
+        return from_table_file(path, None if folder_options.get("labels") is False else label)
     if path.exists():
-        raise InputError(f"{text} is a file, but neither a folder of images nor an .npz file")
+        raise InputError(
+            f"{text} is a file, but neither a folder of images nor an .npz file nor a table "
+            f"({', '.join(TABLE_FILES)})"
+        )
     if "/" in text or "\\" in text or text.startswith((".", "~")):
         raise InputError(f"no file or folder {text}")
     error = unknown("domain", name, DOMAINS)
     raise UnknownNameError(f"{error}; the path of an image folder or an .npz file would do too")
 
 
-def as_domain(data: Any, name: str, **folder_options: Any) -> Domain:
+def as_domain(
+    data: Any, name: str, *, like: Encoder | None = None, **folder_options: Any
+) -> Domain:
     """A domain of whatever holds a user's data, called `name` where it has no name yet.
 
     Domain                   itself
     str                      a name or path, as `open_domain` takes it with the `folder_options`
     Path                     the same, but never a name of `DOMAINS`
-    array, memory map, tensor, list of numbers (nested), anything NumPy can read (a data frame)
+    data frame               of pandas or polars, as `from_frame` takes it
+    list of strings          texts, as `from_texts` takes them
+    array, memory map, sparse matrix, tensor, list of numbers (nested), anything NumPy can read
                              inputs without labels, as `from_arrays` takes them; of a list, Python
                              floats become float32
     (X, y)                   inputs and labels of equal length: a tuple of two always, a list of
@@ -89,6 +105,9 @@ def as_domain(data: Any, name: str, **folder_options: Any) -> Domain:
 
     Inputs of several parts are a dict of arrays, and with labels (dict, y) or ((X1, X2), y); a
     tuple of two is (X, y), so two parts without labels are `from_arrays((X1, X2))`.
+
+    like   the encoder of the source, where that holds raw samples (frames, texts, series): other
+           data than a Domain or a path are then read as the same kind
 
     Of the options, `size` and `fit` bring uint8 images of all but a Domain to one size.
     """
@@ -105,6 +124,9 @@ def as_domain(data: Any, name: str, **folder_options: Any) -> Domain:
             name,
         )
         data = data.dataset
+    if like is not None:
+        inputs, labels = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
+        return like.read(inputs, labels, name)
     return _sized(_of_values(data, name), folder_options)
 
 
@@ -117,6 +139,13 @@ def _of_values(data: Any, name: str) -> Domain:
             )
         inputs, labels = data
         return _of_pair(inputs, labels, name)
+    if is_frame(data):
+        return from_frame(data, name=name)
+    if is_texts(data):
+        _refuse_files(data, name)
+        return from_texts(data, name=name)
+    if is_sparse(data):
+        return from_arrays(data, name=name)
     if isinstance(data, dict):
         return from_arrays({key: _array(part, name) for key, part in data.items()}, name=name)
     if isinstance(data, Dataset) or _is_items(data):
@@ -125,6 +154,11 @@ def _of_values(data: Any, name: str) -> Domain:
 
 
 def _of_pair(inputs: Any, labels: Any, name: str) -> Domain:
+    if is_frame(inputs):
+        return from_frame(inputs, labels, name=name)
+    if is_texts(inputs):
+        _refuse_files(inputs, name)
+        return from_texts(inputs, labels, name=name)
     if isinstance(inputs, dict):
         inputs = {key: _array(part, name) for key, part in inputs.items()}
     elif isinstance(inputs, tuple):
@@ -144,7 +178,7 @@ def _of_pair(inputs: Any, labels: Any, name: str) -> Domain:
 
 def _array(values: Any, name: str) -> Any:
     """`values` as an array or a tensor, of any dtype; an InputError names what is neither."""
-    if isinstance(values, Tensor | np.ndarray):
+    if isinstance(values, Tensor | np.ndarray) or is_sparse(values):
         return values
     try:
         if isinstance(values, list | tuple) and values and isinstance(values[0], Tensor):
@@ -162,6 +196,15 @@ def _array(values: Any, name: str) -> Any:
         f"{name}: data of type {type(values).__name__} can't be read: an array, a tensor, (X, y), "
         "a torch Dataset, a Domain, or the path or name of a data set would do"
     )
+
+
+def _refuse_files(texts: Any, name: str) -> None:
+    """Names of image files are no texts to learn from."""
+    if all(os.path.splitext(str(one))[1].lower() in EXTENSIONS for one in texts):
+        raise InputError(
+            f"{name}: a list of image files ({texts[0]}, …) is not read: give the path of their "
+            "folder, with a subfolder per class where they have labels"
+        )
 
 
 def _is_listed_pair(data: Any) -> bool:

@@ -18,6 +18,7 @@ from torch import nn
 from revgrad._system import named
 from revgrad.errors import InputError, RevgradError, unknown
 from revgrad.networks.domain_classifier import DOMAIN_CLASSIFIER
+from revgrad.networks.sizes import height_and_width
 from revgrad.networks.state_dict import read_state_dict
 
 #: The networks the command line knows by name: "module:callable", imported when asked for.
@@ -110,15 +111,16 @@ def build_network(
     channels: int,
     size: int | tuple[int, int],
     seed: int,
+    shape: Any = None,
     weights: Path | str = PRETRAINED,
 ) -> nn.Module:
     """The network that `text` names: one of `NETWORKS`, "timm:NAME", "torchvision:NAME",
     "transformers:NAME" (NAME may be a folder), or "module:function" of the user's own.
 
     The user's module may lie in the current directory; it is imported here and only where the
-    text holds a colon. The function gets those of classes, channels, size and seed that it takes;
-    one that takes no seed draws its weights from PyTorch's generator, which is seeded for the call
-    and put back.
+    text holds a colon. The function gets those of classes, channels, size, shape (of one input,
+    images or not) and seed that it takes; one that takes no seed draws its weights from PyTorch's
+    generator, which is seeded for the call and put back.
 
     weights   "pretrained": those that come with the network, where there are any; "none": random
               ones; else a file of pretrained ones (.safetensors, .pth), which the network's
@@ -126,7 +128,12 @@ def build_network(
     """
     from revgrad.networks.zoo import build_zoo_network, zoo_of
 
-    settings = {"classes": classes, "channels": channels, "size": size, "seed": seed}
+    settings: dict[str, Any] = {
+        "classes": classes,
+        "channels": channels,
+        "size": size,
+        "seed": seed,
+    }
     if zoo_of(text) is not None:
         with _seeded(seed):
             return build_zoo_network(
@@ -138,6 +145,7 @@ def build_network(
         untrained = UNTRAINED.get(text, NETWORKS[text])
         built: nn.Module = named(NETWORKS[text] if weights == PRETRAINED else untrained)(**settings)
         return _with_weights(built, weights, text)
+    settings["shape"] = (channels, *height_and_width(size)) if shape is None else shape
     with _current_directory_first():  # for the call too: the function may import what lies there
         network = _call(text, _import_builder(text), settings)
     if not isinstance(network, nn.Module):

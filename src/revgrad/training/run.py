@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -31,6 +32,8 @@ from revgrad.training.settings import RESUME_MAY_CHANGE
 log = logging.getLogger("revgrad")
 
 CONFIG, METRICS, LOCK, FAILURE = "config.json", "metrics.jsonl", "lock", "failure.json"
+#: What makes inputs of raw samples (frames, texts), where there is such.
+ENCODER = "encoder.json"
 #: In a run's folder: the source-only run that it is compared with.
 BASELINE = "baseline"
 
@@ -81,6 +84,7 @@ class RunConfig:
     objective: str = ""  # with its own numbers
     normalise: str = "none"  # what the domain classifier does to each sample's features first
     chosen_by: str = ""  # the score that the best evaluated weights are kept by; "": the last are
+    encoder: str = ""  # SHA-256 of the encoder's description; "": inputs were arrays or images
     format: int = 2
 
     @property
@@ -121,6 +125,8 @@ class RunConfig:
         values |= {
             key: value for key, value in self.settings.items() if key not in RESUME_MAY_CHANGE
         }
+        if self.encoder:
+            values["encoder"] = self.encoder
         if self.chosen_by:  # then when one evaluates decides what is handed back
             values |= {"score": self.chosen_by, "evaluate_every": self.settings["evaluate_every"]}
         for role in ("source", "target"):  # what is only evaluated on decides nothing
@@ -150,6 +156,20 @@ class Run:
             raise RunError(f"{self.folder} is not a run: it has no {CONFIG}") from None
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise RunError(f"{path} can't be read as a run's configuration: {error}") from error
+
+    @property
+    def encoder(self) -> dict[str, Any] | None:
+        """The description of what makes inputs of raw samples; None where the run has none."""
+        wanted, path = self.config.encoder, self.folder / ENCODER
+        if not wanted:
+            return None
+        try:
+            state = unsealed(path.read_text(encoding="utf-8"), required=True)
+        except (OSError, ValueError) as error:
+            raise RunError(f"{path} can't be read: {error}") from None
+        if state_digest(state) != wanted:
+            raise RunError(f"{path} was altered: it is not what the run was trained with")
+        return dict(state)
 
     def exists(self) -> bool:
         return (self.folder / CONFIG).exists()
@@ -193,8 +213,11 @@ class Run:
         return found
 
     @contextmanager
-    def opened(self, config: RunConfig) -> Iterator[Run]:
-        """Hold the directory for writing: refuse a second process and another configuration."""
+    def opened(self, config: RunConfig, encoder: dict[str, Any] | None = None) -> Iterator[Run]:
+        """Hold the directory for writing: refuse a second process and another configuration.
+
+        encoder   the description that `config.encoder` seals
+        """
         with self._held():
             if self.exists():
                 self._refuse_mismatch(config)
@@ -204,6 +227,8 @@ class Run:
                         f"{self.folder} is not empty ({stranger}) and not a run: "
                         "choose a new or an empty folder"
                     )
+                if encoder is not None:  # before the configuration that names it
+                    write_sealed(self.folder / ENCODER, encoder)
                 write_sealed(self.folder / CONFIG, asdict(config))
             sweep(self.folder)
             (self.folder / FAILURE).unlink(missing_ok=True)
@@ -256,7 +281,7 @@ class Run:
             write_atomically(path, path.read_bytes()[:kept])
 
     def _strangers(self) -> Iterator[str]:
-        own = (LOCK, BASELINE)
+        own = (LOCK, BASELINE, ENCODER)
         return (p.name for p in self.folder.iterdir() if p.name not in own and p.suffix != ".part")
 
     def _refuse_mismatch(self, config: RunConfig) -> None:
@@ -307,6 +332,11 @@ def _is_shape(shape: Any) -> bool:
     return isinstance(shape, list) and (
         all(isinstance(one, int) for one in shape) or all(_is_shape(one) for one in shape)
     )
+
+
+def state_digest(state: Mapping[str, Any]) -> str:
+    """SHA-256 of a json object, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

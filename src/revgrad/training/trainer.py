@@ -25,6 +25,7 @@ from revgrad._distributed import (
 from revgrad.adapter import DomainAdapter, evaluating, keeping_modes, taking
 from revgrad.batch import map_inputs
 from revgrad.domains.domain import Domain
+from revgrad.domains.encoded import encoder_of
 from revgrad.errors import InputError, NonFiniteLossError
 from revgrad.evaluation import Evaluation, check_classes, evaluate
 from revgrad.objectives import Adversarial, Losses, Objective, cross_entropy
@@ -39,7 +40,7 @@ from revgrad.training.metrics import RunningMeans
 from revgrad.training.paired_batches import PairedBatches
 from revgrad.training.parameter_groups import FrozenLayers, parameter_groups
 from revgrad.training.record import record_of
-from revgrad.training.run import Provenance, Run, RunConfig, this_command
+from revgrad.training.run import Provenance, Run, RunConfig, state_digest, this_command
 from revgrad.training.session import (
     Interrupted,
     Step,
@@ -120,6 +121,8 @@ class Trainer:
         if self.channels_last:
             self.adapter.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         outputs = self._check_outputs(domains)
+        encoder = encoder_of(source)
+        self._encoder_state = None if encoder is None else encoder.state()
         self.config = self._describe(outputs, method, provenance or Provenance())
         self.frozen = FrozenLayers(adapter.network, self.settings.freeze)
         with self.frozen.held():
@@ -271,7 +274,7 @@ class Trainer:
                 yield StopRequest()  # nothing to save: signals do what they always do
                 return
             if rank() == 0:
-                stack.enter_context(self.run.opened(self.config))
+                stack.enter_context(self.run.opened(self.config, self._encoder_state))
             yield stack.enter_context(stop_request())
 
     def _close_callbacks(self) -> None:
@@ -461,6 +464,7 @@ class Trainer:
                 source=given.source or source.name,
                 command=given.command or this_command(),
             ),
+            encoder="" if self._encoder_state is None else state_digest(self._encoder_state),
             version=__version__,
             label_loss=_name_of(getattr(self.objective, "label_loss", None)),
             preprocessing=without_addresses(repr(self.adapter.preprocessing)),

@@ -1,0 +1,119 @@
+"""Domains from data frames of pandas or polars, and from files that hold a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from revgrad.domains.domain import UNNAMED, Domain
+from revgrad.domains.encoded import EncodedStore
+from revgrad.domains.frame_encoder import FrameEncoder, label_values
+from revgrad.domains.labels import as_labels
+from revgrad.domains.table import as_text, read_table
+from revgrad.errors import DataError, InputError, missing_extra, unknown
+
+#: Files that hold a table, by how their names end.
+TABLE_FILES = (".csv", ".tsv", ".parquet")
+
+
+def from_frame(
+    frame: Any,
+    label: Any = None,
+    *,
+    groups: str | None = None,
+    categorical: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    classes: Sequence[str] | None = None,
+    name: str = UNNAMED,
+) -> Domain:
+    """A domain of the samples of a data frame (pandas, polars); inputs are vectors of floats.
+
+    label        the column of the labels (classes by number or name, or numbers to predict), or
+                 labels, one a sample; None: no labels
+    groups       a column whose values are groups (see `from_arrays`); it is no input
+    categorical  columns of numbers that are names (a postcode) and no quantities
+    drop         columns to leave out
+    classes      names of the classes in the order of their numbers
+
+    Numbers and truth values: missing ones become the median, with a further input that says so;
+    then standardised. Text and categories: an input for each category; those of a target that the
+    source does not know are none of them. Dates: days, month, day, weekday, hour, as numbers.
+
+    In training the source's columns, categories, medians, means and scales hold for all domains:
+    the numbers are those of its training part alone. `Adapted.predict(frame)` takes raw frames.
+    """
+    table = read_table(frame, name)
+    own = [one for one in (label, groups) if isinstance(one, str)]
+    for column in (*own, *categorical, *drop):
+        if column not in table.columns:
+            raise InputError(f"{name}: {unknown('column', column, table.columns)}")
+    features = [one for one in table.columns if one not in own and one not in drop]
+    if not features:
+        raise InputError(f"{name}: no column is left to learn from")
+    if isinstance(label, str):
+        values, names = as_labels(label_values(table.columns[label]), name, classes)
+    elif label is not None:
+        values, names = as_labels(label, name, classes)
+    else:
+        values, names = None, None if classes is None else tuple(classes)
+    named = label if isinstance(label, str) else None
+
+    def fit() -> FrameEncoder:
+        return FrameEncoder.fit(table, features, categorical, name, named, groups)
+
+    return Domain(
+        EncodedStore(table, table.length, name, FrameEncoder, fit),
+        values,
+        classes=names,
+        groups=None if groups is None else as_text(table.columns[groups]),
+        name=name,
+    )
+
+
+def from_table_file(path: str | Path, label: str | None = None, **options: Any) -> Domain:
+    """A domain of a `.csv`, `.tsv` or `.parquet` file, read by pandas; options as `from_frame`'s.
+
+    Text that is dates in the whole column (2024-05-01) is read as dates.
+    """
+    path = Path(path).expanduser()
+    return from_frame(read_frame(path), label, **{"name": path.stem, **options})
+
+
+def read_frame(path: Path) -> Any:
+    """The table of a file as a pandas frame."""
+    try:
+        import pandas
+    except ImportError:
+        raise missing_extra("pandas", "frames", f"reading {path.name}") from None
+    if not path.exists():
+        raise InputError(f"no file {path}")
+    try:
+        if path.suffix.lower() == ".parquet":
+            return pandas.read_parquet(path)
+        frame = pandas.read_csv(path, sep="\t" if path.suffix.lower() == ".tsv" else ",")
+    except ImportError:
+        raise missing_extra("pyarrow", "frames", f"reading {path.name}") from None
+    except (ValueError, OSError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else "no data"
+        raise DataError(f"{path} can't be read as a table: {reason}") from None
+    for column in frame.columns:
+        dates = _dates(frame[column])
+        if dates is not None:
+            frame[column] = dates
+    return frame
+
+
+def _dates(series: Any) -> Any:
+    """A column of text as dates, where every text is one; else None."""
+    if getattr(series.dtype, "kind", "O") in "biufMm":
+        return None
+    texts = series.dropna()
+    if not len(texts) or not texts.map(lambda one: isinstance(one, str)).all():
+        return None
+    if not texts.str.fullmatch(r"\d{4}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?").all():
+        return None
+    try:
+        return series.astype("datetime64[s]")
+    except (ValueError, TypeError):
+        return None
