@@ -104,8 +104,8 @@ class Preprocessing(nn.Module):
 
     @staticmethod
     def fit(*domains: Domain, per_image: bool = False) -> Preprocessing:
-        """Images: one mean per channel over all `domains` together, one scale, their standard
-        deviation. Vectors of floats: a mean and a standard deviation per feature.
+        """Images and volumes: one mean per channel over all `domains` together, one scale, their
+        standard deviation. Vectors of floats: a mean and a standard deviation per feature.
 
         The paper subtracts the mean and does not say whose. One mean for all domains keeps the
         shift between them (a mean each would hide part of it from the domain classifier), and the
@@ -117,12 +117,21 @@ class Preprocessing(nn.Module):
             return Preprocessing.identity()
         if all(_are_vectors(domain) for domain in domains):
             return _standardised(domains)
-        if not all(domain.is_images for domain in domains):
+        if not all(_are_pixels(domain) for domain in domains):
             return Preprocessing.identity()
         first, second = zip(*(_moments(domain) for domain in domains), strict=True)
         mean, square = torch.stack(first).mean(0), torch.stack(second).mean(0)
         scale = float((square - mean.square()).mean().clamp(min=0).sqrt()) or 1.0
-        return Preprocessing(mean.float()[:, None, None], scale, per_image=per_image)
+        places = (1,) * (len(domains[0].shape) - 1)
+        return Preprocessing(mean.float().reshape(-1, *places), scale, per_image=per_image)
+
+
+def _are_pixels(domain: Domain) -> bool:
+    """Whether every input is a uint8 image (C, H, W) or volume (C, D, H, W)."""
+    if domain.is_images or not len(domain):
+        return domain.is_images
+    example = domain.batch([0], augment=False).inputs
+    return isinstance(example, Tensor) and example.dtype == torch.uint8 and example.ndim == 5
 
 
 def _are_vectors(domain: Domain) -> bool:
@@ -160,9 +169,9 @@ def _moments(domain: Domain) -> tuple[Tensor, Tensor]:
     for start in range(0, len(rows), IMAGES_AT_ONCE):
         images = domain.batch(rows[start : start + IMAGES_AT_ONCE], augment=False).inputs
         assert isinstance(images, Tensor)
-        area = images.shape[2] * images.shape[3]
+        area, axes = images[0, 0].numel(), (0, *range(2, images.ndim))
         values = images.double()
-        sums.append(torch.stack([values.sum((0, 2, 3)), values.square().sum((0, 2, 3))]))
+        sums.append(torch.stack([values.sum(axes), values.square().sum(axes)]))
     first, second = torch.stack(sums).sum(0) / (len(rows) * area)
     return first, second
 

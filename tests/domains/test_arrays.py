@@ -12,6 +12,7 @@ import torch
 import revgrad.domains.arrays as arrays
 from revgrad.domains import from_arrays
 from revgrad.errors import InputError
+from revgrad.preprocessing import Preprocessing
 
 NHWC = np.random.default_rng(0).integers(0, 256, (7, 6, 5, 3), dtype=np.uint8)
 WANTED = torch.from_numpy(NHWC.transpose(0, 3, 1, 2).copy())[[5, 0, 5]]
@@ -62,7 +63,6 @@ def test_ambiguous_layout_must_be_said() -> None:
         (np.zeros((2, 8, 8, 4), np.uint8), "auto", r"4 channels \(RGBA\?\)"),
         (np.zeros((2, 4, 8, 8), np.uint8), "auto", r"4 channels \(RGBA\?\)"),
         (np.zeros((2, 8, 8, 2), np.uint8), "auto", "not 2, read as NHWC"),
-        (np.zeros((2, 3, 8, 8), np.uint8), "NHWC", "not 8, read as NHWC"),
         (np.zeros((2, 3)), "CHWN", "layout must be one of"),
         (np.array([object(), None]), "auto", "not dtype object"),
         (np.array(["a", "b"]), "auto", "not dtype <U1"),
@@ -162,3 +162,47 @@ def test_empty_arrays_make_empty_domains() -> None:
     assert empty.shape is None
     assert not empty.is_images
     assert isinstance(empty.fingerprint(), str)
+
+
+def test_images_of_many_bands() -> None:
+    bands = np.random.default_rng(1).integers(0, 256, (4, 6, 5, 7), dtype=np.uint8)
+    with pytest.raises(InputError, match='images of more bands need layout="NHWC" said|NCHW'):
+        from_arrays(bands)
+    domain = from_arrays(bands, layout="NHWC")
+    assert domain.shape == (7, 6, 5)
+    assert domain.is_images
+    assert torch.equal(domain.batch([2]).inputs[0], torch.from_numpy(bands[2]).permute(2, 0, 1))
+    assert from_arrays(bands, layout="NCHW").shape == (6, 5, 7)
+    fitted = Preprocessing.fit(domain)
+    pixels = bands.astype(np.float64)
+    np.testing.assert_allclose(fitted.mean.flatten(), pixels.mean((0, 1, 2)), rtol=1e-6)
+    assert float(fitted.scale) == pytest.approx(np.sqrt(pixels.var((0, 1, 2)).mean()))
+
+
+@pytest.mark.parametrize("shape", [(3, 6, 5), (3, 6, 5, 3), (3, 1, 6, 5), (3, 2, 4, 6, 5)])
+def test_sixteen_bits_are_scaled_and_not_clipped(shape: tuple[int, ...]) -> None:
+    values = np.random.default_rng(1).integers(0, 65536, shape, dtype=np.uint16)
+    values.flat[:2] = (0, 65535)
+    found = from_arrays(values).batch([0, 2]).inputs
+    assert found.dtype == torch.float32
+    assert (float(found.min()), float(found.max())) == (0.0, 1.0)
+    wanted = values[[0, 2]] / 65535
+    if len(shape) == 3:
+        wanted = wanted[:, None]
+    elif shape[-1] == 3:
+        wanted = wanted.transpose(0, 3, 1, 2)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    with pytest.raises(InputError, match="torch can't compute with uint16"):
+        from_arrays(values.reshape(-1, 5)[:, :2])
+
+
+def test_volumes() -> None:
+    volumes = np.random.default_rng(1).integers(0, 256, (5, 2, 4, 6, 3), dtype=np.uint8)
+    domain = from_arrays(volumes)
+    assert domain.shape == (2, 4, 6, 3)
+    assert torch.equal(domain.batch([1]).inputs[0], torch.from_numpy(volumes[1]))
+    fitted = Preprocessing.fit(domain)
+    exact = volumes.astype(np.float64)
+    mean, scale = exact.mean((0, 2, 3, 4)), np.sqrt(exact.var((0, 2, 3, 4)).mean())
+    wanted = (exact[:2] - mean[:, None, None, None]) / scale
+    np.testing.assert_allclose(fitted(domain.batch([0, 1]).inputs), wanted, atol=1e-6)

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
-from revgrad.domains import from_dataset
+from revgrad.domains import from_dataset, pad_series
 from revgrad.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -251,3 +251,42 @@ def test_labels_by_name_and_groups() -> None:
     assert domain.labels is not None
     assert domain.labels[:4].tolist() == [1, 0, 1, 1]
     assert len(domain.split(0.5)[1]) == 150
+
+
+def padded(items: list[Any]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    values, mask = pad_series([one for one, _ in items], length=6)
+    return {"values": values, "mask": mask}, torch.tensor([label for _, label in items])
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_collate_function_of_one_s_own(cache: bool) -> None:
+    made = Made(lambda i: (np.full((2, 1 + i % 6), i), i % 3), n=300)
+    domain = from_dataset(made, collate=padded, cache=cache)
+    assert domain.shape == {"values": (2, 6), "mask": (6,)}
+    assert domain.labels is not None
+    assert domain.labels.tolist() == [i % 3 for i in range(300)]
+    inputs = domain.batch([299, 0]).inputs
+    assert isinstance(inputs, dict)
+    assert inputs["mask"].sum(1).tolist() == [6, 1]
+    assert inputs["values"][0].unique().tolist() == [299]
+    unlabelled = from_dataset(made, collate=padded, labels=False)
+    assert unlabelled.labels is None
+    assert unlabelled.shape == domain.shape
+
+
+@pytest.mark.parametrize(
+    ("collate", "message"),
+    [
+        (
+            lambda items: pad_series([one for one, _ in items])[0],
+            r"collate function: items differ: some are \(2, 1\) .*, some \(2, 6\)",
+        ),
+        (lambda items: [one for one, _ in items], "the collate function must give a tensor"),
+        (lambda items: torch.zeros(1, 2), "of 256 samples for 256 items"),
+        (lambda items: (torch.zeros(len(items), 2), [0]), "gave 1 labels for 256 items"),
+    ],
+)
+def test_collate_functions_that_do_not_fit(collate: Any, message: str) -> None:
+    made = Made(lambda i: (np.full((2, 1 + i % 6), i), i % 3), n=300)
+    with pytest.raises(InputError, match=message):
+        from_dataset(made, collate=collate)

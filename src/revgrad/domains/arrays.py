@@ -39,8 +39,11 @@ def from_arrays(
 ) -> Domain:
     """A domain of the rows of an array or tensor, or of a tuple or dict of them.
 
-    inputs  uint8 of 3 dimensions (N, H, W) or 4 (with 1 or 3 channels): images. They are kept as
-            NHWC (an NHWC array is shared, not copied) and come out as uint8 (n, C, H, W).
+    inputs  uint8 of 3 dimensions (N, H, W) or 4 (with 1 or 3 channels, or, where the layout is
+            said, any number of bands): images. They are kept as NHWC (an NHWC array is shared, not
+            copied) and come out as uint8 (n, C, H, W). uint16 of 3, 4 or 5 dimensions: images and
+            volumes of 16 bits; they come out as float32 from 0 to 1 (65535), nothing is clipped.
+            uint8 of 5 dimensions: volumes (N, C, D, H, W).
             Anything else numeric, also uint8 of other dimensions: kept as it is, so that float
             images are taken as (N, C, H, W), the way a torch network wants them.
             Memory maps stay memory maps, sparse matrices of scipy sparse (batches are dense).
@@ -127,7 +130,8 @@ class _Leaf:
         mapped = _is_mapped(array)
         array = array.view(np.ndarray)
         self.form = "plain"
-        if array.dtype == np.uint8 and array.ndim in (3, 4):
+        self._sixteen_bits = array.dtype.kind == "u" and array.dtype.itemsize == 2
+        if array.dtype.kind == "u" and array.ndim in (3, 4):
             self.form = "NHWC"
             if array.ndim == 3:
                 array = array[..., None]
@@ -151,6 +155,8 @@ class _Leaf:
             rows = np.ascontiguousarray(
                 self.array[indices], dtype=self.array.dtype.newbyteorder("=")
             )
+        if self._sixteen_bits:
+            rows = rows.astype(np.float32) / 65535
         if self.form == "plain":
             return torch.from_numpy(rows)
         if self.form == "NCHW":
@@ -179,7 +185,8 @@ def as_array(values: Any, name: str) -> np.ndarray:
         )
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise InputError(f"{name}: inputs must be numbers torch can hold, not dtype {array.dtype}")
-    if array.dtype.kind == "u" and array.dtype != np.uint8:
+    sixteen = array.dtype.itemsize == 2 and array.ndim in (3, 4, 5)  # images and volumes
+    if array.dtype.kind == "u" and array.dtype != np.uint8 and not sixteen:
         raise InputError(
             f"{name}: torch can't compute with {array.dtype}: convert to uint8 (images), "
             "a signed integer or float32"
@@ -202,15 +209,15 @@ def image_layout(shape: tuple[int, ...], layout: str, name: str) -> str:
                 'say layout="NHWC" or layout="NCHW"'
             )
         layout = "NHWC" if shape[3] <= shape[1] else "NCHW"
-    if at[layout] == 4:
+        if at[layout] == 4:
+            raise InputError(
+                f"{name}: images of shape {shape} have 4 channels (RGBA?): 1 (grey) or 3 (colour) "
+                "would do, so drop or composite the alpha channel first; four bands, if they are "
+                f'meant, are said by layout="{layout}"'
+            )
         raise InputError(
-            f"{name}: images of shape {shape} have 4 channels (RGBA?): 1 (grey) or 3 (colour) "
-            "would do, so drop or composite the alpha channel first"
-        )
-    if at[layout] not in (1, 3):
-        raise InputError(
-            f"{name}: images of shape {shape} need 1 (grey) or 3 (colour) channels, "
-            f"not {at[layout]}, read as {layout}"
+            f"{name}: images of shape {shape} need 1 (grey) or 3 (colour) channels, not "
+            f'{at[layout]}, read as {layout}; images of more bands need layout="{layout}" said'
         )
     return layout
 

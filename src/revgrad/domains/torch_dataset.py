@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ def from_dataset(
     classes: Sequence[str] | None = None,
     labels: bool = True,
     cache: bool = False,
+    collate: Callable[[list[Any]], Any] | None = None,
     groups: Any = None,
     name: str = UNNAMED,
 ) -> Domain:
@@ -43,6 +44,9 @@ def from_dataset(
     cache   True: keep the inputs of that pass in memory, so that later epochs run no Python code
             per sample. Random transforms are then frozen: use `Domain.augmented` for those.
     classes the classes' names; None: `dataset.classes` where that is a list of names
+    collate the dataset's own function from a list of items to inputs, or to (inputs, labels);
+            inputs are a tensor, or a tuple or dict of tensors, of one shape whatever the batch
+            (padding goes to a fixed length: `revgrad.domains.pad_series(…, length=…)`)
     groups  one a sample, as `from_arrays` takes them
     """
     _check_map_style(dataset, name)
@@ -50,12 +54,15 @@ def from_dataset(
         own = getattr(dataset, "classes", None)
         if isinstance(own, list | tuple) and all(isinstance(one, str) for one in own):
             classes = own
-    if type(dataset) is TensorDataset and len(dataset.tensors) <= 2:
+    if collate is None and type(dataset) is TensorDataset and len(dataset.tensors) <= 2:
         inputs, *rest = dataset.tensors
         if labels or not rest or rest[0].ndim == 1:
             held = ArrayStore(inputs, layout="NCHW", name=name)
             return _labelled(held, rest[0] if rest and labels else None, classes, groups, name)
-    store = DatasetStore(dataset, labels=labels, name=name)
+    store = DatasetStore(dataset, labels=labels, name=name, collate=collate)
+    if collate is not None and len(store) > 1:  # padded to a batch's longest, shapes would vary
+        alone, many = store.take(np.arange(1)), store.take(np.arange(min(len(store), _PASS)))
+        _check_alike([alone, many], f"{name}, by its collate function")
     if not len(store) or not (labels or cache):
         return _labelled(store, None, classes, groups, name)
 
@@ -63,11 +70,11 @@ def from_dataset(
     values: list[np.ndarray] = []
     for start in range(0, len(store), _PASS):
         where = np.arange(start, min(start + _PASS, len(store)))
-        xs, ys = store.read(where)
-        if labels and ys is not None:
-            values.append(_stack_labels(ys, where, name))
-        if cache:
-            parts.append(_collate(xs, where, name))
+        part, found = store.read_batch(where, inputs=cache)
+        if labels and found is not None:
+            values.append(found)
+        if cache and part is not None:
+            parts.append(part)
     targets = None
     if values:
         shapes = {value.shape[1:] for value in values}
@@ -94,8 +101,16 @@ class DatasetStore:
     #: Its items may draw from global generators: training seeds them before it reads.
     runs_user_code = True
 
-    def __init__(self, dataset: Any, *, labels: bool = True, name: str = UNNAMED) -> None:
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        labels: bool = True,
+        name: str = UNNAMED,
+        collate: Callable[[list[Any]], Any] | None = None,
+    ) -> None:
         self.dataset = dataset
+        self._collate = collate
         self._labels = labels
         self._name = name
         self._length = len(dataset)
@@ -106,10 +121,31 @@ class DatasetStore:
         return self._length
 
     def take(self, indices: np.ndarray) -> Inputs:
-        return _collate(self.read(indices)[0], indices, self._name)
+        inputs, _ = self.read_batch(indices, inputs=True)
+        assert inputs is not None
+        return inputs
+
+    def read_batch(
+        self, indices: np.ndarray, *, inputs: bool
+    ) -> tuple[Inputs | None, np.ndarray | None]:
+        """The inputs, where they are asked for, and the labels, where the items have them."""
+        if self._collate is not None:
+            return _collated(self._collate(self._items(indices)), len(indices), self._name)
+        xs, ys = self.read(indices)
+        labels = _stack_labels(ys, indices, self._name) if self._labels and ys is not None else None
+        return (_collate(xs, indices, self._name) if inputs else None), labels
 
     def read(self, indices: np.ndarray) -> tuple[list[Any], list[Any] | None]:
         """The items' inputs, and their labels where items are (x, y)."""
+        items = self._items(indices)
+        paired = [self._is_pair(item) for item in items]
+        if any(paired) != all(paired):
+            raise InputError(f"{self._name}: some items are (x, y) and some are x alone")
+        if not paired[0]:
+            return items, None
+        return [item[0] for item in items], [item[1] for item in items]
+
+    def _items(self, indices: np.ndarray) -> list[Any]:
         numbers: list[int] = indices.tolist()
         if self._many:
             items = list(self.dataset.__getitems__(numbers))
@@ -117,12 +153,7 @@ class DatasetStore:
             items = [self.dataset[i] for i in numbers]
         if not items:
             raise InputError(f"{self._name}: can't read a batch of no items from a dataset")
-        paired = [self._is_pair(item) for item in items]
-        if any(paired) != all(paired):
-            raise InputError(f"{self._name}: some items are (x, y) and some are x alone")
-        if not paired[0]:
-            return items, None
-        return [item[0] for item in items], [item[1] for item in items]
+        return items
 
     def _is_pair(self, item: Any) -> bool:
         if not isinstance(item, tuple | list) or len(item) != 2 or _is_vector(item):
@@ -158,6 +189,38 @@ def _check_map_style(dataset: Any, name: str) -> None:
         len(dataset)
     except (TypeError, NotImplementedError):
         raise InputError(f"{name} has no length: a map-style dataset is wanted") from None
+
+
+def _collated(batch: Any, count: int, name: str) -> tuple[Inputs, np.ndarray | None]:
+    """Inputs and labels of what a collate function of the user's own gave."""
+    inputs, labels = batch, None
+    if isinstance(batch, tuple | list) and len(batch) == 2 and not isinstance(batch[0], str):
+        second = batch[1]
+        if not isinstance(second, Tensor) or second.ndim <= 1 or not isinstance(batch[0], Tensor):
+            inputs, labels = batch
+    if isinstance(inputs, list):
+        inputs = tuple(inputs)
+    if hasattr(inputs, "items") and not isinstance(inputs, dict):
+        inputs = dict(inputs.items())  # transformers' BatchEncoding
+    parts = [inputs] if isinstance(inputs, Tensor) else None
+    if isinstance(inputs, dict):
+        parts = list(inputs.values())
+    elif isinstance(inputs, tuple):
+        parts = list(inputs)
+    if not parts or not all(isinstance(one, Tensor) and len(one) == count for one in parts):
+        raise InputError(
+            f"{name}: the collate function must give a tensor, or a tuple or dict of tensors, of "
+            f"{count} samples for {count} items, or (inputs, labels); it gave "
+            f"{type(inputs).__name__}"
+        )
+    if labels is None:
+        return inputs, None
+    values = np.asarray(labels.detach().cpu() if isinstance(labels, Tensor) else labels)
+    if len(values) != count:
+        raise InputError(
+            f"{name}: the collate function gave {len(values)} labels for {count} items"
+        )
+    return inputs, values
 
 
 def _is_number(value: Any) -> bool:
