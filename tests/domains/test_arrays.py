@@ -166,7 +166,7 @@ def test_empty_arrays_make_empty_domains() -> None:
 
 def test_images_of_many_bands() -> None:
     bands = np.random.default_rng(1).integers(0, 256, (4, 6, 5, 7), dtype=np.uint8)
-    with pytest.raises(InputError, match='images of more bands need layout="NHWC" said|NCHW'):
+    with pytest.raises(InputError, match='images of more bands need layout="N'):
         from_arrays(bands)
     domain = from_arrays(bands, layout="NHWC")
     assert domain.shape == (7, 6, 5)
