@@ -122,6 +122,15 @@ class TrainOptions:
         str | None, _data_option("The column of a table (.csv, .parquet) that holds the labels.")
     ] = None
     held_out: Annotated[float, _data_option("Share of the source kept for evaluation.")] = 0.1
+    per_class: Annotated[
+        int | None,
+        typer.Option(
+            help="Train on this many random images of each class of the source; the others are "
+            "what is evaluated on, in place of --held-out.",
+            rich_help_panel="Data",
+            show_default="all",
+        ),
+    ] = None
     target_labels: Annotated[
         int, _data_option("Semi-supervised: use this many of the target's labels.")
     ] = 0
@@ -370,6 +379,7 @@ class TrainOptions:
         """Train on that data, into the folder `output`."""
         from revgrad.api import adapt
         from revgrad.diagnostics.scores import RECOMMENDED_SCORE
+        from revgrad.domains.few_per_class import few_per_class
 
         watching = list(callbacks)
         if self.tensorboard:
@@ -378,13 +388,16 @@ class TrainOptions:
             watching.append(TensorBoardScalars(self.output / "tensorboard"))
         recipe = self.make_recipe()
         seed = recipe.settings.seed
+        source, held_out = data.source, None
+        if self.per_class is not None:
+            source, held_out = few_per_class(source, self.per_class, seed)
         return adapt(
             data.build(seed, self.init, self.weights),
-            data.source,
+            source,
             self.training_target(data, seed),
             layer=self.layer,
             recipe=recipe,
-            held_out=self.held_out,
+            held_out=self.held_out if held_out is None else held_out,
             test=data.test,
             run=self.output,
             baseline=self.baseline,

@@ -13,11 +13,11 @@ from revgrad.errors import InputError, unknown
 if TYPE_CHECKING:
     from revgrad.paper.tables.reproduce import Reproduced
 
-WHAT = ("table1", "table2", "semi-supervised", "tsne", "mnist-to-svhn")
+WHAT = ("table1", "table2", "office31", "semi-supervised", "tsne", "mnist-to-svhn")
 
 
 def reproduce_command(
-    what: str = typer.Argument(..., help="table1, table2, semi-supervised, tsne, mnist-to-svhn."),
+    what: str = typer.Argument(..., help="table1, table2, office31, semi-supervised, tsne, …"),
     cell: list[str] = typer.Option(
         [], help="One cell: 'mnist->mnist-m' or mnist-to-mnist-m. May be repeated. Default: all."
     ),
@@ -39,6 +39,12 @@ def reproduce_command(
     ),
     output: Path = typer.Option(
         Path("reproduce"), "--output", "-o", help="Folder of all runs, tables and figures."
+    ),
+    data: Path | None = typer.Option(
+        None, help="office31: the folder with amazon, dslr and webcam. Default: the data folder's."
+    ),
+    weights: Path | None = typer.Option(
+        None, help="office31: AlexNet's weights, torchvision's state dict (.pth, .safetensors)."
     ),
     layer: str | None = typer.Option(
         None, help="tsne: the layer whose features are shown. Default: the paper's."
@@ -77,7 +83,9 @@ def reproduce_command(
             pictures = reproduce_tsne(budget_named(budget), output, layer=layer, **common)
             _show_pictures(pictures, as_json)
             return
-        done = reproduce_table(what, budget_named(budget), output, **common)
+        done = reproduce_table(
+            what, budget_named(budget), output, data=data, weights=weights, **common
+        )
     _show(done, as_json)
     if done.failures:
         raise typer.Exit(1)

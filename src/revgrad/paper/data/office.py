@@ -5,16 +5,14 @@ Here the split is the domain: `office31("amazon")`, on the command line `office3
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from revgrad._system import data_folder
 from revgrad.domains.domain import Domain
+from revgrad.domains.few_per_class import few_per_class
 from revgrad.domains.folder import from_folder
-from revgrad.errors import DataError, InputError, unknown
+from revgrad.errors import DataError, unknown
 from revgrad.paper.data.catalogue import missing
 
 OFFICE31 = ("amazon", "dslr", "webcam")
@@ -50,20 +48,20 @@ CLASSES10 = {
 
 SIZE = 224  # pixels: what AlexNet's descendants take
 
-log = logging.getLogger("revgrad")
-
 
 def office31(split: str = "amazon", *, size: int = SIZE, progress: bool = True) -> Domain:
     """A domain of Office-31: "amazon" (2,817 images), "dslr" (498) or "webcam" (795).
 
     Read from `office31/<domain>/images/<class>` of the data folder, with or without the folder
-    `domain_adaptation_images` of the archive, with or without `images`. (3, size, size) uint8:
+    `domain_adaptation_images` of the archive, with or without `images`; "amazon@FOLDER" means
+    another folder than that. (3, size, size) uint8:
     the shorter side scaled to `size`, the middle kept. The classes are those of `CLASSES31`, also
     where a folder is missing, so that the domains agree.
     """
+    split, _, place = split.partition("@")
     if split not in OFFICE31:
         raise unknown("domain of office31", split, OFFICE31)
-    base = data_folder() / "office31"
+    base = Path(place).expanduser() if place else data_folder() / "office31"
     places = [
         parent / split / images
         for parent in (base, base / "domain_adaptation_images")
@@ -115,19 +113,12 @@ def saenko_split(domain: Domain, per_class: int, seed: int) -> Domain:
     `SAENKO` has the numbers, `SAENKO_SEEDS` the seeds of its five splits; the target is whole and
     without labels. A class with fewer images gives all it has (dslr has 7 rulers), with a note.
     """
-    if per_class < 1:
-        raise InputError(f"at least one image per class, not {per_class}")
-    if domain.labels is None or not domain.is_classification:
-        raise InputError(f"{domain.name} has no class labels to choose source images by")
-    chosen, few = [], []
-    for label in range(domain.class_count or 0):
-        members = np.flatnonzero(domain.labelled & (domain.labels == label))
-        if len(members) < per_class:
-            few.append(domain.classes[label] if domain.classes else str(label))
-        chosen.append(np.random.default_rng([seed, label]).permutation(members)[:per_class])
-    if few:
-        log.info("%s: fewer than %d images of %s", domain.name, per_class, ", ".join(few))
-    return domain.subset(np.sort(np.concatenate(chosen)))
+    return few_per_class(domain, per_class, seed)[0]
+
+
+def labelled_per_class(text: str) -> int:
+    """Labelled source images of a class in Saenko's protocol, by the domain's name."""
+    return SAENKO.get(text.partition(":")[2].partition("@")[0], 20)
 
 
 def _first_folder(name: str, what: str, places: Sequence[Path]) -> Path:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from revgrad.paper.tables.experiment import Experiment
 from revgrad.paper.tables.mnist_to_svhn import MNIST_TO_SVHN
+from revgrad.paper.tables.office31 import OFFICE31_TABLE
 from revgrad.paper.tables.semi_supervised import SEMI_SUPERVISED
 from revgrad.paper.tables.table1 import TABLE1
 from revgrad.paper.tables.table2 import TABLE2, WITH_TORCHVISION
@@ -15,6 +16,7 @@ from revgrad.paper.tables.table2 import TABLE2, WITH_TORCHVISION
 TABLES: dict[str, tuple[Experiment, ...]] = {
     "table1": TABLE1,
     "table2": TABLE2,
+    "office31": OFFICE31_TABLE,
     "semi-supervised": SEMI_SUPERVISED,
     "mnist-to-svhn": MNIST_TO_SVHN,
 }

@@ -59,7 +59,7 @@ class Budget:
 
     def applied(self, experiment: Experiment) -> Experiment:
         """The experiment as this budget runs it."""
-        if not self.stand_ins:
+        if not self.stand_ins or experiment.fine_tuned:  # on the files that the user named
             return experiment
         transductive = experiment.test == experiment.target
         return replace(
@@ -78,7 +78,7 @@ BUDGETS: dict[str, Budget] = {
     for budget in (
         Budget(
             "tiny",
-            {"mnist": 60, "svhn": 12, "gtsrb": 12, "compact": 20, "bottleneck": 60},
+            {"mnist": 60, "svhn": 12, "gtsrb": 12, "compact": 20, "bottleneck": 60, "alexnet": 2},
             svm_samples=200,
             samples=300,
             test_samples=200,
@@ -88,14 +88,28 @@ BUDGETS: dict[str, Budget] = {
         ),
         Budget(
             "quick",
-            {"mnist": 1_000, "svhn": 250, "gtsrb": 110, "compact": 130, "bottleneck": 200},
+            {
+                "mnist": 1_000,
+                "svhn": 250,
+                "gtsrb": 110,
+                "compact": 130,
+                "bottleneck": 200,
+                "alexnet": 100,
+            },
             svm_samples=1_000,
             test_samples=1_000,
             seeds=1,
         ),
         Budget(
             "standard",
-            {"mnist": 36_000, "svhn": 8_000, "gtsrb": 6_000, "compact": 4_000, "bottleneck": 400},
+            {
+                "mnist": 36_000,
+                "svhn": 8_000,
+                "gtsrb": 6_000,
+                "compact": 4_000,
+                "bottleneck": 400,
+                "alexnet": 2_000,
+            },
             svm_samples=20_000,
             exceptions={
                 ("semi-supervised", "gtsrb"): 1_500,
@@ -112,6 +126,7 @@ BUDGETS: dict[str, Budget] = {
                 "gtsrb": 50_000,
                 "compact": 80_000,
                 "bottleneck": 4_000,
+                "alexnet": 10_000,
             },
             svm_samples=20_000,
         ),

@@ -38,6 +38,9 @@ class Experiment:
     labelled    random target images whose labels are known (semi-supervised)
     others      whether the other target images take part, unlabelled
     backbone    pretrained features, of `BACKBONES`, computed once an image
+    fine_tuned  whether pretrained weights are trained on, by Saenko's protocol: few labelled
+                source images a class (their number by the source's name), the whole target
+    weights     the file of them, once the user has named it
     seeds       of the runs, unless said otherwise
     note        what a reader of the table must know
     """
@@ -58,6 +61,8 @@ class Experiment:
     others: bool = True
     backbone: str | None = None
     native: int | None = None
+    fine_tuned: bool = False
+    weights: str | None = None
     seeds: tuple[int, ...] = (0, 1, 2)
     note: str = ""
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from revgrad import Domain, from_arrays
-from revgrad.paper.data.office import SAENKO, saenko_split
+from revgrad.paper.data.office import labelled_per_class, saenko_split
 from revgrad.paper.tables.backbones import Features, backbone_features
 from revgrad.paper.tables.job import Job
 from revgrad.paper.tables.job_data import open_at_size, random_sample, stratified_sample
@@ -58,7 +58,7 @@ def open_split(job: Job) -> FeatureSplit:
 
 def images_per_class(job: Job) -> int:
     """Labelled source images of a class, by the source's name."""
-    return SAENKO.get(job.experiment.source.partition(":")[2], 20)
+    return labelled_per_class(job.experiment.source)
 
 
 def in_span(split: FeatureSplit, *, one_mean: bool = False) -> FeatureSplit:

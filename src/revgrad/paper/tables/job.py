@@ -52,6 +52,10 @@ class Job:
         """What computes this job alone, as one could type it."""
         words = ["revgrad", "reproduce", self.experiment.table, "--cell", self.experiment.cell]
         words += ["--method", self.method, "--seeds", str(self.seed), "--budget", self.budget.name]
+        if self.experiment.weights is not None:
+            folder = self.experiment.source.partition("@")[2]
+            words += ["--data", folder] if folder else []
+            words += ["--weights", self.experiment.weights]
         return shlex.join(words)
 
 

@@ -10,7 +10,9 @@ import numpy as np
 from revgrad import Domain, open_domain
 from revgrad.domains import Colours, match_colours
 from revgrad.domains.domain import Augmentation
+from revgrad.domains.few_per_class import few_per_class
 from revgrad.paper.baselines.linear_svm import stratified_rows
+from revgrad.paper.data.office import labelled_per_class
 from revgrad.paper.tables.job import Job
 from revgrad.paper.tables.job_recipe import OF_RECOMMENDED
 
@@ -30,6 +32,8 @@ def open_job_data(job: Job, size: int | None = None) -> JobData:
     size   of the images, where not that of the job's network
     """
     cell, budget, method, size = job.cell, job.budget, job.method, size or image_size(job)
+    if cell.fine_tuned:
+        return _saenko_data(job, size)
     source = stratified_sample(open_at_size(cell.source, size), budget.samples, 0)
     target = random_sample(open_at_size(cell.target, size), budget.samples)
     test = open_at_size(cell.test, size)
@@ -55,6 +59,17 @@ def open_job_data(job: Job, size: int | None = None) -> JobData:
     held_out = stratified_sample(held_out, budget.test_samples, 0)
     one_domain = method in ("source-only", "train-on-target", "synthetic-only")
     return JobData(training, None if one_domain else seen, held_out, test)
+
+
+def _saenko_data(job: Job, size: int) -> JobData:
+    """Few labelled source images a class; the whole target, unlabelled, is the test as well."""
+    cell, count = job.cell, job.budget.test_samples
+    source = open_at_size(cell.source, size)
+    training, rest = few_per_class(source, labelled_per_class(cell.source), job.seed)
+    held_out = None if rest is None else stratified_sample(rest, count, 0)
+    test = random_sample(open_at_size(cell.target, size), count)
+    seen = None if job.method == "source-only" else test.without_labels()
+    return JobData(training, seen, held_out, test)
 
 
 def source_augmentation(method: str) -> Augmentation | None:

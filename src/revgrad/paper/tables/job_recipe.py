@@ -8,6 +8,7 @@ from dataclasses import replace
 from revgrad import RECIPES, Recipe, Settings
 from revgrad.errors import unknown
 from revgrad.networks import blueprint_named
+from revgrad.networks.registry import PRETRAINED_LR_FACTOR
 from revgrad.paper.tables.experiment import Experiment
 from revgrad.paper.tables.job import Job
 from revgrad.schedules import Constant, RampUp
@@ -37,7 +38,13 @@ OF_RECOMMENDED = ("recommended", "recommended-colours")
 RECOMMENDED_NETWORK = "compact"
 
 #: The last hidden layer of each network's label predictor.
-LAST_HIDDEN = {"mnist": "fc4", "svhn": "fc5", "gtsrb": "fc4", "compact": "hidden"}
+LAST_HIDDEN = {
+    "mnist": "fc4",
+    "svhn": "fc5",
+    "gtsrb": "fc4",
+    "compact": "hidden",
+    "alexnet": "bottleneck",
+}
 
 #: Heads on frozen features (Table 2), all trained as printed.
 HEADS: Mapping[str, Recipe] = {
@@ -99,6 +106,8 @@ def image_recipe(experiment: Experiment, method: str) -> Recipe:
     if method == "stabilised":
         return STABILISED.changed({"max_weight_norm": blueprint.max_weight_norm})
     settings = replace(PAPER.settings, max_weight_norm=blueprint.max_weight_norm)
+    if experiment.fine_tuned:
+        settings = replace(settings, pretrained_lr_factor=PRETRAINED_LR_FACTOR)
     if experiment.learning_rate is not None:
         settings = replace(settings, learning_rate=experiment.learning_rate)
     if TRAINED[method] == "adversarial":

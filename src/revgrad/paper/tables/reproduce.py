@@ -16,6 +16,7 @@ from revgrad.paper.tables.cells import available_cells, choose_cells
 from revgrad.paper.tables.display import Display
 from revgrad.paper.tables.experiment import Experiment
 from revgrad.paper.tables.job import JOB_RECORD, folder_name
+from revgrad.paper.tables.office31 import with_files
 from revgrad.paper.tables.plan import plan
 from revgrad.paper.tables.pool import run_jobs
 from revgrad.paper.tables.render import Line, as_csv, as_latex, as_markdown, notes, table_lines
@@ -42,11 +43,13 @@ def reproduce_table(
     seeds: Sequence[int] = (),
     processes: int = 1,
     quiet: bool = False,
+    data: Path | None = None,
+    weights: Path | None = None,
 ) -> Reproduced:
     """Run what is missing of a table and write it as Markdown, LaTeX, CSV, records and a figure."""
     if processes < 1:
         raise InputError(f"at least one process is needed, not {processes}")
-    chosen = choose_cells(table, cells)
+    chosen = tuple(with_files(one, data, weights) for one in choose_cells(table, cells))
     plan(chosen, budget, output, methods=methods, seeds=seeds)  # mistakes before any waiting
     experiments = available_cells(chosen, budget, named=bool(cells))
     jobs = plan(experiments, budget, output, methods=methods, seeds=seeds)

@@ -14,6 +14,7 @@ from revgrad import Adapted, Domain, Provenance, adapt, load
 from revgrad.errors import RunError
 from revgrad.evaluation import features_at
 from revgrad.networks import build_network
+from revgrad.networks.registry import PRETRAINED
 from revgrad.paper.baselines import (
     best_components,
     choose_components,
@@ -114,6 +115,7 @@ def network_job_settings(job: Job) -> dict[str, Any]:
         "test": job.cell.test,
         **recipe.describe(),
         **({} if drawn is None else {"augmentation": repr(drawn)}),
+        **({"weights": job.cell.weights} if job.cell.fine_tuned else {}),
     }
 
 
@@ -129,6 +131,7 @@ def _train(job: Job, data: JobData, progress: Progress) -> Adapted:
         channels=channels,
         size=(size[0], size[1]),
         seed=job.seed,
+        weights=job.cell.weights or PRETRAINED,
     )
     return adapt(
         network,
@@ -144,6 +147,7 @@ def _train(job: Job, data: JobData, progress: Progress) -> Adapted:
             source=job.cell.source,
             target=job.cell.target,
             test=job.cell.test,
+            weights=job.cell.weights,
             command=job.command,
         ),
     )
