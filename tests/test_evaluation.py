@@ -12,6 +12,7 @@ from revgrad.api import Adapted
 from revgrad.errors import CutError, InputError, UnknownNameError
 from revgrad.evaluation import features_at
 from revgrad.preprocessing import Preprocessing
+from revgrad.tasks import ClassLabels
 from tiny import Images, Perceptron, images, seeded, vectors
 
 
@@ -65,7 +66,7 @@ def test_an_adapter_brings_its_preprocessing() -> None:
     assert np.array_equal(found, features_at(net, "fc", domain, preprocessing=prepare))
     with pytest.raises(InputError, match="its own preprocessing"):
         features_at(adapter, "fc", domain, preprocessing=prepare)
-    front = Adapted(net, prepare, "fc", None, domain.shape).features(domain)
+    front = Adapted(net, prepare, "fc", None, domain.shape, ClassLabels()).features(domain)
     assert np.array_equal(front, found)
 
 

@@ -22,6 +22,7 @@ from revgrad.exporting import export
 from revgrad.networks import DomainClassifier
 from revgrad.preprocessing import Preprocessing
 from revgrad.reversal import NOT_EXPORTED, GradientReversal, reverse_gradient
+from revgrad.tasks import ClassLabels
 
 
 def onnx_session(path: Path):
@@ -203,7 +204,9 @@ def test_the_network_is_left_as_it_was(tmp_path, suffix):
 @needs_quiet_loading
 def test_what_adapt_returns_and_an_adapter_are_exported_alike(tmp_path):
     shipped = model().eval()
-    adapted = Adapted(shipped.network, shipped.preprocessing, "conv", None, (3, 8, 8))
+    adapted = Adapted(
+        shipped.network, shipped.preprocessing, "conv", None, (3, 8, 8), ClassLabels()
+    )
     adapter = DomainAdapter(
         shipped.network, "fc", DomainClassifier(5, hidden=(4,)), shipped.preprocessing
     )
@@ -311,7 +314,14 @@ def test_onnxruntime_alone_gives_the_same_classes_of_real_digits(tmp_path):
 
     domain = digits("test")
     network = build_network("mnist", classes=10, channels=1, size=(28, 28), seed=0)
-    adapted = Adapted(network, Preprocessing.fit(domain), "pool2", domain.classes, domain.shape)
+    adapted = Adapted(
+        network,
+        Preprocessing.fit(domain),
+        "pool2",
+        domain.classes,
+        domain.shape,
+        ClassLabels(),
+    )
     rows = np.arange(0, len(domain), 40)
     raw = domain.batch(rows).inputs
     _train_a_little(adapted, raw, domain.batch(rows).labels)

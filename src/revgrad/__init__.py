@@ -181,6 +181,7 @@ _ROOMS = frozenset(
         "reports",
         "reversal",
         "schedules",
+        "tasks",
         "training",
     }
 )

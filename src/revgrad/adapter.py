@@ -16,6 +16,7 @@ from revgrad.batch import (
     call_on,
     describe_inputs,
     map_inputs,
+    part_of,
     sample_count,
     select_samples,
 )
@@ -55,6 +56,9 @@ class DomainAdapter(nn.Module):
     torch's layers, classes of one's own and F.batch_norm are treated alike, as long as what they
     keep is in buffers. Networks that do not normalise over the batch are not affected; where none
     of torch's layers says so, the first training step looks (`RunningStatistics.depend_on_batch`).
+
+    output is the part of the network's output that predictions are, where it returns several values
+    (a dict, a tuple, a ModelOutput): a key, an attribute or a place.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class DomainAdapter(nn.Module):
         *,
         batch_norm: BatchNormPolicy = "joint",
         pieces: Cut | None = None,
+        output: str | int | None = None,
     ) -> None:
         super().__init__()
         if batch_norm not in POLICIES:
@@ -78,7 +83,8 @@ class DomainAdapter(nn.Module):
             self.preprocessing.to(parameter.device, parameter.dtype)
         self.layer = layer
         self.batch_norm = batch_norm
-        self.cut = cut(network, layer) if pieces is None else pieces  # cut already
+        self.cut = cut(network, layer, output=output) if pieces is None else pieces  # cut already
+        self.output = self.cut.output
         self.statistics = RunningStatistics(network)
         # whether samples meet in a pass; known from torch's layers, else seen in the first step
         self._samples_meet = True if self.statistics.of_torch else None
@@ -98,6 +104,7 @@ class DomainAdapter(nn.Module):
         normalise: Normalisation = "none",
         seed: int = 0,
         make_head: MakeHead | None = None,
+        output: str | int | None = None,
     ) -> DomainAdapter:
         """An adapter with a new `DomainClassifier`, as wide as the layer's output for `example`.
 
@@ -105,7 +112,7 @@ class DomainAdapter(nn.Module):
                     place, of a method that has its own; where it gives None, there is none
         """
         prepare = Preprocessing.identity() if preprocessing is None else preprocessing
-        pieces = cut(network, layer)
+        pieces = cut(network, layer, output=output)
         parameter = next(network.parameters(), None)
         if parameter is not None:
             prepare.to(parameter.device, parameter.dtype)
@@ -114,7 +121,9 @@ class DomainAdapter(nn.Module):
         with torch.no_grad(), evaluating(network), taking(example):
             prepared = prepare(example)
             width = pieces.features(prepared).flatten(1).shape[1]
-            outputs = 0 if make_head is None else _outputs_of(call_on(network, prepared))
+            outputs = (
+                0 if make_head is None else _outputs_of(part_of(call_on(network, prepared), output))
+            )
         with torch.random.fork_rng(devices=[]):  # layers draw weights before they get ours
             classifier: nn.Module | None = None
             if make_head is not None:
@@ -145,7 +154,14 @@ class DomainAdapter(nn.Module):
 
     def predict(self, inputs: Inputs) -> Any:
         """The network's output for raw inputs, as the deployed model gives it."""
-        return call_on(self.network, self.preprocessing(inputs))
+        return part_of(call_on(self.network, self.preprocessing(inputs)), self.output)
+
+    def example_output(self, inputs: Inputs) -> Any:
+        """`predict` in evaluation mode, wherever the inputs are; a failure becomes one line."""
+        parameter = next(self.network.parameters(), None)
+        device = torch.device("cpu") if parameter is None else parameter.device
+        with torch.no_grad(), evaluating(self), taking(inputs):
+            return self.predict(map_inputs(lambda tensor: tensor.to(device), inputs))
 
     @contextmanager
     def keeping_statistics(self, keep: bool = True) -> Iterator[None]:
@@ -194,25 +210,32 @@ class DomainAdapter(nn.Module):
             copy.deepcopy(self.domain_classifier, memo),
             copy.deepcopy(self.preprocessing, memo),
             batch_norm=self.batch_norm,
+            output=self.output,
         )
         copied.training = self.training  # the parts have theirs already
         return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = (self.network, self.layer, self.domain_classifier, self.preprocessing)
-        return (_rebuild, (*parts, self.batch_norm))
+        return (_rebuild, (*parts, self.batch_norm, self.output))
 
 
 class DeployableModel(nn.Module):
-    """The deployable model: preprocessing followed by the plain network, raw inputs to outputs."""
+    """The deployable model: preprocessing followed by the plain network, raw inputs to outputs.
 
-    def __init__(self, preprocessing: nn.Module, network: nn.Module) -> None:
+    output   the part of the network's output that is given, where it returns several values
+    """
+
+    def __init__(
+        self, preprocessing: nn.Module, network: nn.Module, output: str | int | None = None
+    ) -> None:
         super().__init__()
         self.preprocessing = preprocessing
         self.network = network
+        self.output = output
 
     def forward(self, inputs: Inputs) -> Any:
-        return call_on(self.network, self.preprocessing(inputs))
+        return part_of(call_on(self.network, self.preprocessing(inputs)), self.output)
 
 
 @contextmanager
@@ -259,6 +282,11 @@ def _outputs_of(shown: Any) -> int:
 
 
 def _rebuild(
-    network: nn.Module, layer: str, classifier: nn.Module, prepare: nn.Module, policy: Any
+    network: nn.Module,
+    layer: str,
+    classifier: nn.Module,
+    prepare: nn.Module,
+    policy: Any,
+    output: str | int | None,
 ) -> DomainAdapter:
-    return DomainAdapter(network, layer, classifier, prepare, batch_norm=policy)
+    return DomainAdapter(network, layer, classifier, prepare, batch_norm=policy, output=output)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from revgrad.domains.domain import HELD_OUT, Domain
 from revgrad.domains.encoded import Encoder, encode, encoder_from_state, encoder_of, fit_encoder
 from revgrad.domains.registry import as_domain
 from revgrad.errors import InputError, RunError
-from revgrad.evaluation import Evaluation, evaluate, features_at, outputs
+from revgrad.evaluation import evaluate, features_at, outputs, results_by_chunk
 from revgrad.networks.domain_classifier import DOMAIN_CLASSIFIER
 from revgrad.networks.registry import (
     NETWORKS,
@@ -34,16 +34,24 @@ from revgrad.networks.registry import (
 )
 from revgrad.networks.zoo import zoo_of
 from revgrad.objectives import (
+    FOR_CLASSES,
     OBJECTIVES,
     ONE_DOMAIN,
     LabelLoss,
     NeedsHead,
     Objective,
     cross_entropy,
-    squared_error,
 )
 from revgrad.preprocessing import Preprocessing
 from revgrad.recipes import Recipe, RecipeChanges, recipe_named
+from revgrad.tasks import (
+    Columns,
+    Evaluation,
+    Task,
+    choose_task,
+    planned_outputs,
+    restored_task,
+)
 from revgrad.training.callbacks import Callback, ProgressBar, TrainingResult
 from revgrad.training.run import BASELINE, Provenance, Run, RunConfig
 from revgrad.training.settings import Settings
@@ -65,7 +73,8 @@ class Adapted:
     layer                   where the domain classifier was attached
     classes                 the source's class names, where it has them
     input_shape             of one sample, as the network was trained with
-    is_classifier           whether it predicts classes (else numbers: a regression)
+    task                    what its outputs mean: loss, predictions, probabilities, metrics
+    output                  the part of the network's output that is meant; None: all of it
     result                  how training ended; None for a network that was loaded
     baseline                the source-only network of the same budget, where one was asked for
     run                     the folder that keeps metrics, checkpoints and evidence, where one was
@@ -80,7 +89,8 @@ class Adapted:
     layer: str
     classes: tuple[str, ...] | None
     input_shape: Any
-    is_classifier: bool = True
+    task: Task
+    output: str | int | None = None
     result: TrainingResult | None = None
     baseline: Adapted | None = None
     run: Path | None = None
@@ -90,7 +100,7 @@ class Adapted:
     @property
     def model(self) -> DeployableModel:
         """Preprocessing and network as one module, from raw inputs (uint8 images) to outputs."""
-        return DeployableModel(self.preprocessing, self.network)
+        return DeployableModel(self.preprocessing, self.network, self.output)
 
     def outputs(self, data: Any) -> Tensor:
         """The network's output for every sample, (n, …), in evaluation mode."""
@@ -98,16 +108,15 @@ class Adapted:
         return outputs(model, model, self.domain(data).without_labels())
 
     def probabilities(self, data: Any) -> np.ndarray:
-        """The probability of every class for every sample, (n, classes)."""
-        if not self.is_classifier:
-            raise InputError("a regression has no classes and so no probabilities: take predict")
-        shares: np.ndarray = self.outputs(data).softmax(1).numpy()
-        return shares
+        """The probability of every class for every sample, (n, classes); of several labels a
+        sample, of each; a regression has none."""
+        return self._by_chunk(self.task.probabilities, data)
 
     def predict(self, data: Any) -> np.ndarray:
-        """The most likely class of every sample, (n,); of a regression, the predicted numbers."""
-        found = self.outputs(data)
-        return found.argmax(1).numpy() if self.is_classifier else found.numpy()
+        """A prediction for every sample, as the labels were given: the name of the most likely
+        class, or its number where classes have no names; numbers of a regression; (n, labels) yes
+        and no of a multi-label task; maps of class numbers."""
+        return self._by_chunk(self.task.predictions, data)
 
     def features(self, data: Any) -> np.ndarray:
         """The attached layer's output for every sample, flattened to (n, features)."""
@@ -117,12 +126,11 @@ class Adapted:
     def evaluate(
         self, data: Any, labels: Any = None, *, label_loss: LabelLoss | None = None
     ) -> Evaluation:
-        """Accuracy (of a regression: the loss) on labelled data: `evaluate(X, y)`, or a domain with
+        """The task's metrics and the loss on labelled data: `evaluate(X, y)`, or a domain with
         labels, a folder with a subfolder per class, …"""
         domain = self.domain(data if labels is None else (data, labels))
-        default = cross_entropy if self.is_classifier else squared_error
         model = self.model
-        return evaluate(model, model, domain, label_loss or default)
+        return evaluate(model, model, domain, self.task, label_loss)
 
     def verdict(self) -> Verdict:
         """Did it work? Judged without target labels, from what the run recorded."""
@@ -161,6 +169,22 @@ class Adapted:
             )
         return domain if self.classes is None else with_classes(domain, self.classes)
 
+    def table(self, data: Any) -> Columns:
+        """Predictions as columns of a table, a value a sample: class and confidence, value, …"""
+        domain = self._unlabelled(data)
+        parts = results_by_chunk(self.task.columns, self.model, domain)
+        return {name: [one for part in parts for one in part[name]] for name in parts[0]}
+
+    def _by_chunk(self, function: Callable[[Any], np.ndarray], data: Any) -> np.ndarray:
+        """`function` of the outputs, chunk by chunk: outputs may be larger than what is made."""
+        return np.concatenate(results_by_chunk(function, self.model, self._unlabelled(data)))
+
+    def _unlabelled(self, data: Any) -> Domain:
+        domain = self.domain(data).without_labels()
+        if not len(domain):
+            raise InputError(f"{domain.name} is empty: there is nothing to predict")
+        return domain
+
     def _example(self) -> Any:
         """Two made-up samples of the input shape."""
         shape, random = self.input_shape, torch.Generator().manual_seed(0)
@@ -186,6 +210,8 @@ def adapt(
     target: Any = None,
     *,
     layer: str | None = None,
+    task: Task | str | None = None,
+    output: str | int | None = None,
     recipe: Recipe | str = "paper",
     held_out: Any = HELD_OUT,
     test: Any = None,
@@ -208,6 +234,11 @@ def adapt(
                       (X, y), a folder, a Dataset. The target's labels are dropped unread, but for
                       those that `target.keeping_labels(n)` kept (semi-supervised)
     layer             where the domain classifier is attached (`revgrad.layers` lists what can be)
+    task              what labels and outputs mean: "classes", "binary" (one logit), "multi-label",
+                      "regression", "ordinal", "dense", "sequence", or a `Task` (`revgrad.tasks`),
+                      as `CustomTask(loss, predict)`; by default what they leave no doubt about
+    output            of a network that returns a dict, a tuple or a ModelOutput: the part that is
+                      meant, "logits" or 0
     recipe            a whole way of training: "paper" (DANN as printed), "recommended" (ours, for
                       images), or a `Recipe`; any field of it, and of its settings, can be given
                       by name: method=…, steps=…, learning_rate=…, seed=…
@@ -234,22 +265,23 @@ def adapt(
         size = None if made_for is None else made_for.size
         given = _Data.of(method, source, target, held_out, test, size)
         known = replace(known, network=known.network or network)
-        network, given = _named_network(network, made_for, given, whole.settings.seed)
+        network, given = _named_network(network, made_for, given, whole.settings.seed, task)
     else:
         given = _Data.of(method, source, target, held_out, test)
     untouched = copy.deepcopy(network) if baseline and method not in ONE_DOMAIN else None
     known = _completed(known, given)
     data = given.with_one_shape()
     settings = _settled(network, whole.settings)
-    objective = _objective(method, whole.label_loss, data.source)
-    # a recipe's balance is for classes: a regression is trained as it comes
-    balanced = whole.balanced and data.source.is_classification
-    training = data.source.balanced() if balanced else data.source
     used = None if method in ONE_DOMAIN else data.target
-    recorder = _recorder(data, evidence_samples, return_weights, score, run)
     label = "source only" if method == "source-only" else "adapted" if baseline else "training"
     with process_group(settings.device):
-        adapter = _adapter(network, layer, training, used, whole, settings, objective)
+        adapter = _adapter(network, layer, data.source, used, whole, settings, output)
+        chosen = _task(task, adapter, data.source, whole)
+        objective = _objective(method, whole.label_loss, chosen)
+        recorder = _recorder(data, chosen, evidence_samples, return_weights, score, run)
+        # a recipe's balance is for classes: other labels are trained as they come
+        balanced = whole.balanced and data.source.is_classification
+        training = data.source.balanced() if balanced else data.source
         result = Trainer(
             adapter,
             training,
@@ -267,6 +299,7 @@ def adapt(
             ],
             method=method if isinstance(method, str) else None,
             provenance=known,
+            task=chosen,
         ).fit()
     below = None
     if untouched is not None:
@@ -275,6 +308,8 @@ def adapt(
             given.source,
             given.target,
             layer=layer,
+            task=chosen,
+            output=output,
             # one domain: there is no target to take BatchNorm's statistics from
             recipe=replace(
                 whole,
@@ -295,7 +330,8 @@ def adapt(
         adapter.layer,
         data.source.classes,
         data.source.shape,
-        data.source.is_classification,
+        chosen,
+        output,
         result,
         below,
         None if run is None else Path(run),
@@ -304,12 +340,19 @@ def adapt(
     )
 
 
-def load(run: Path | str, network: nn.Module | None = None, *, tokenizer: Any = None) -> Adapted:
+def load(
+    run: Path | str,
+    network: nn.Module | None = None,
+    *,
+    task: Task | None = None,
+    tokenizer: Any = None,
+) -> Adapted:
     """The network of a run, with its last checkpoint's weights.
 
     Networks of ours are built by their name. Code is never run because a file says so: for a
-    network of your own, build it and give it here, and so for a tokenizer that is a function of
-    your own (those of `tokenizers` and `transformers` are in the run's folder).
+    network of your own, build it and give it here, and so for a task of your own and a tokenizer
+    that is a function of your own (those of `tokenizers` and `transformers` are in the run's
+    folder).
     """
     directory = Run(run)
     config = directory.config
@@ -326,7 +369,8 @@ def load(run: Path | str, network: nn.Module | None = None, *, tokenizer: Any = 
         config.layer,
         None if config.classes is None else tuple(config.classes),
         _as_tuples(config.input_shape),
-        config.class_count is not None,
+        restored_task(config.task) if task is None else task,
+        config.output,
         run=directory.folder,
         encoder=None if state is None else encoder_from_state(state, tokenizer),
     )
@@ -465,7 +509,7 @@ def _as_tuples(shape: Any) -> Any:
 
 
 def _named_network(
-    name: str, made_for: Blueprint | None, data: _Data, seed: int
+    name: str, made_for: Blueprint | None, data: _Data, seed: int, task: Task | str | None
 ) -> tuple[nn.Module, _Data]:
     """The network of that name, built for the data; and the data in the colours that it takes."""
     if made_for is not None and made_for.channels == 3:
@@ -473,7 +517,9 @@ def _named_network(
     shapes = [d.shape for d in (data.source, data.target) if d is not None and d.is_images]
     size = (shapes[0][1], shapes[0][2]) if shapes else (1, 1)
     channels = max((shape[0] for shape in shapes), default=1)
-    outputs = data.source.class_count or 1
+    source = data.source
+    assert source.labels is not None  # `check_domains` has seen them
+    outputs = planned_outputs(source.labels[source.labelled], source.classes, task)
     built = build_network(name, classes=outputs, channels=channels, size=size, seed=seed)
     return built, data
 
@@ -512,18 +558,26 @@ def _completed(given: Provenance, data: _Data) -> Provenance:
 
 
 def _recorder(
-    data: _Data, samples: int, return_weights: str, score: str, run: Path | str | None
+    data: _Data,
+    task: Task,
+    samples: int,
+    return_weights: str,
+    score: str,
+    run: Path | str | None,
 ) -> EvidenceRecorder | None:
     """The recorder of evidence, which also judges by it; None where there is nothing to judge."""
     if samples < 0:
         raise InputError(f"evidence_samples must be 0 or more, not {samples}")
-    classified = data.held_out is None or data.held_out.is_classification
     best = return_weights == "best"
-    if best and (data.target is None or not classified):
+    if best and data.target is None:
+        raise InputError("return_weights='best' judges by predicted classes of a target: give one")
+    if best and not task.one_class:
         raise InputError(
-            "return_weights='best' judges by predicted classes of a target: it needs both"
+            f"return_weights='best' judges by predicted classes, and this is {task.noun}: "
+            "return_weights='last' would do"
         )
-    if data.target is None or not classified or not (best or (run is not None and samples > 0)):
+    wanted = best or (run is not None and samples > 0)
+    if data.target is None or not task.one_class or not wanted:
         return None
     recorder = EvidenceRecorder(
         data.held_out,
@@ -531,17 +585,45 @@ def _recorder(
         training=data.source,
         samples=samples or EVIDENCE_SAMPLES,
         score=score,
+        class_logits=task.class_logits,
     )
     if best:
         recorder.require_score()
     return recorder
 
 
-def _objective(method: str | Objective, label_loss: LabelLoss | None, source: Domain) -> Objective:
-    if not isinstance(method, str):
+def _task(given: Task | str | None, adapter: DomainAdapter, source: Domain, recipe: Recipe) -> Task:
+    """What was asked for, or what the source's labels and the network's outputs say."""
+    shown = adapter.example_output(source.batch([0], augment=False).inputs)
+    own = recipe.label_loss
+    if own is None and not isinstance(recipe.method, str):
+        own = getattr(recipe.method, "label_loss", None)
+    assert source.labels is not None  # `check_domains` has seen them
+    return choose_task(
+        source.labels[source.labelled],
+        shown,
+        task=given,
+        label_loss=own,
+        classes=source.classes,
+        name=source.name,
+    )
+
+
+def _objective(method: str | Objective, label_loss: LabelLoss | None, task: Task) -> Objective:
+    """The method's objective with the task's loss, unless another was given."""
+    if isinstance(method, str):
+        if method in FOR_CLASSES and not task.one_class:
+            raise InputError(
+                f"method '{method}' is for one class a sample, and this is {task.noun}: "
+                "method='adversarial' would do"
+            )
+        return OBJECTIVES[method](label_loss or task.label_loss)
+    own = getattr(method, "label_loss", None)
+    left = own is cross_entropy and is_dataclass(method)  # as it was made
+    if not left or task.label_loss is cross_entropy:
         return method
-    default = cross_entropy if source.is_classification else squared_error
-    return OBJECTIVES[method](label_loss or default)
+    changed: Any = replace(cast(Any, method), label_loss=task.label_loss)
+    return cast(Objective, changed)
 
 
 def _adapter(
@@ -551,9 +633,11 @@ def _adapter(
     target: Domain | None,
     recipe: Recipe,
     settings: Settings,
-    objective: Objective,
+    output: str | int | None,
 ) -> DomainAdapter:
     """The network cut at the layer, with its preprocessing and a domain classifier."""
+    method = recipe.method  # whose head, where it has its own, depends on no loss
+    made = OBJECTIVES[method](cross_entropy) if isinstance(method, str) else method
     blueprint = blueprint_of(network)
     attached = layer or (None if blueprint is None else blueprint.layer)
     if attached is None:
@@ -567,7 +651,14 @@ def _adapter(
         prepare = Preprocessing.suited(network, *domains, per_image=prepare == "per-image")
     widths = recipe.domain_classifier
     if isinstance(widths, nn.Module):
-        return DomainAdapter(network, attached, widths, prepare, batch_norm=settings.batch_norm)
+        return DomainAdapter(
+            network,
+            attached,
+            widths,
+            prepare,
+            batch_norm=settings.batch_norm,
+            output=output,
+        )
     if widths is None:
         widths = DOMAIN_CLASSIFIER if blueprint is None else blueprint.domain_classifier
     example = source.batch([0, min(1, len(source) - 1)], augment=False).inputs
@@ -580,7 +671,8 @@ def _adapter(
         batch_norm=settings.batch_norm,
         normalise=recipe.normalise,
         seed=settings.seed,
-        make_head=objective.make_head if isinstance(objective, NeedsHead) else None,
+        make_head=made.make_head if isinstance(made, NeedsHead) else None,
+        output=output,
     )
 
 

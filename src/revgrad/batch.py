@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from revgrad.errors import InputError
 
 Inputs = Tensor | tuple[Tensor, ...] | dict[str, Tensor]
 
@@ -28,6 +30,33 @@ def call_on(function: Callable[..., Any], inputs: Inputs) -> Any:
     if isinstance(inputs, Tensor):
         return function(inputs)
     return function(**inputs) if isinstance(inputs, dict) else function(*inputs)
+
+
+def part_of(output: Any, part: str | int | None) -> Any:
+    """The part of a network's output that is meant: of a dict by its key, of an object (such as a
+    ModelOutput) by its attribute, of a tuple by its place; None: the output as it is."""
+    if part is None:
+        return output
+    try:
+        if isinstance(output, Tensor):
+            raise TypeError
+        if isinstance(part, str) and not isinstance(output, Mapping):
+            return getattr(output, part)
+        return output[part]
+    except (AttributeError, LookupError, TypeError):
+        raise InputError(
+            f"the network's output has no part {part!r}; {_described_output(output)}"
+        ) from None
+
+
+def _described_output(output: Any) -> str:
+    if isinstance(output, Tensor):
+        return "it is one tensor, which needs no output="
+    if isinstance(output, Mapping):
+        return f"there are: {', '.join(map(str, output))}"
+    if isinstance(output, Sequence):
+        return f"it is a {type(output).__name__} of {len(output)}: 0 … {len(output) - 1} would do"
+    return f"it is a {type(output).__name__}"
 
 
 def tensors_of(inputs: Inputs) -> list[Tensor]:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from revgrad.adapter import DomainAdapter, evaluating
 from revgrad.batch import Inputs, map_inputs
 from revgrad.cutting import cut
 from revgrad.domains.domain import Domain
 from revgrad.errors import InputError
-from revgrad.objectives import LabelLoss, cross_entropy
 from revgrad.preprocessing import Preprocessing
+from revgrad.tasks import Evaluation, LabelLoss, Task, loss_sum
 
 #: Samples at once; it changes no result beyond rounding.
 SAMPLES_AT_ONCE = 500
+_T = TypeVar("_T")
 
 
 def device_of(module: nn.Module) -> torch.device:
@@ -51,59 +53,67 @@ def outputs(
     return torch.cat(parts)
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """Results on one domain's labelled samples. Regression has a loss, but no accuracy."""
-
-    count: int
-    loss: float
-    accuracy: float | None
-    confusion: np.ndarray | None  # [true class, predicted class]: number of samples
-
-    @property
-    def per_class(self) -> np.ndarray | None:
-        """Accuracy of each class; NaN where it has no samples."""
-        if self.confusion is None:
-            return None
-        with np.errstate(invalid="ignore"):
-            shares: np.ndarray = np.diag(self.confusion) / self.confusion.sum(1)
-        return shares
+@torch.no_grad()
+def results_by_chunk(
+    function: Callable[[Any], _T], model: nn.Module, domain: Domain, samples: int = SAMPLES_AT_ONCE
+) -> list[_T]:
+    """`function` of the model's outputs (on the CPU) for each chunk of `domain`, in order."""
+    with evaluating(model):
+        return [
+            function(on_cpu(model(inputs))) for inputs in chunks(domain, device_of(model), samples)
+        ]
 
 
+@torch.no_grad()
 def evaluate(
     function: Callable[[Inputs], Any],
     module: nn.Module,
     domain: Domain,
-    label_loss: LabelLoss = cross_entropy,
+    task: Task,
+    label_loss: LabelLoss | None = None,
 ) -> Evaluation:
-    """Compare `function`'s outputs with the labels of `domain`, `module` in evaluation mode."""
+    """Compare `function`'s outputs with the labels of `domain`, `module` in evaluation mode.
+
+    label_loss   what the loss is computed by; the task's own unless given
+    """
     labelled = np.flatnonzero(domain.labelled)
     if domain.labels is None or not len(labelled):
         raise InputError(f"{domain.name} has no labels to evaluate against")
     known = domain if len(labelled) == len(domain) else domain.subset(labelled)
-    predictions = outputs(function, module, known)
-    assert known.labels is not None
-    labels = torch.from_numpy(known.labels)
-    if known.is_classification:
-        check_classes(known, predictions.shape[1])
-    loss = float(label_loss(predictions, labels).mean())
-    if not known.is_classification:
-        return Evaluation(len(known), loss, None, None)
-    decided = predictions.argmax(1)
-    classes = predictions.shape[1]
-    pairs = torch.bincount(labels * classes + decided, minlength=classes * classes)
-    accuracy = float((decided == labels).double().mean())
-    return Evaluation(len(known), loss, accuracy, pairs.reshape(classes, classes).numpy())
+    loss = task.label_loss if label_loss is None else label_loss
+    meter, total, count, checked = task.meter(), 0.0, 0, False
+    device = device_of(module)
+    with evaluating(module):
+        for start in range(0, len(known), SAMPLES_AT_ONCE):
+            where = np.arange(start, min(start + SAMPLES_AT_ONCE, len(known)))
+            samples = known.batch(where, augment=False)
+            assert samples.labels is not None
+            found = on_cpu(function(map_inputs(lambda x: x.to(device), samples.inputs)))
+            if not checked:
+                check_labels(task, known, found)
+                checked = True
+            value, among = loss_sum(loss, found, samples.labels)
+            total, count = total + value, count + among
+            meter.add(found, samples.labels)
+    metrics = meter.result()
+    values = {item.name: getattr(metrics, item.name) for item in fields(metrics)}
+    return Evaluation(count=len(known), loss=total / max(count, 1), **values)
 
 
-def check_classes(domain: Domain, outputs_: int) -> None:
-    """Every label must be one of the network's outputs."""
-    count = domain.class_count or 0
-    if count > outputs_:
-        raise InputError(
-            f"{domain.name}: labels are out of range: {count} classes (0 … {count - 1}), but the "
-            f"network has {outputs_} outputs"
-        )
+def check_labels(task: Task, domain: Domain, outputs_: Any) -> None:
+    """The labels that the domain has must be such as the task and outputs (n, …) take."""
+    if domain.labels is None or not domain.labelled_count or not isinstance(outputs_, Tensor):
+        return
+    whole = domain.labelled_count == len(domain)
+    labels = domain.labels if whole else domain.labels[domain.labelled]
+    task.check(labels, tuple(outputs_.shape[1:]), domain.name)
+
+
+def on_cpu(values: Any) -> Any:
+    """Tensors, also those of a tuple or dict, on the CPU."""
+    if isinstance(values, Tensor):
+        return values.cpu()
+    return pytree.tree_map(lambda one: one.cpu() if isinstance(one, Tensor) else one, values)
 
 
 def features_at(

@@ -130,15 +130,17 @@ def _shipped(adapted: Any) -> DeployableModel:
     if isinstance(adapted, nn.Module) and not isinstance(adapted, DeployableModel | DomainAdapter):
         preprocessing: Any = nn.Identity()
         network: Any = adapted
+        part = None
     else:
         preprocessing = getattr(adapted, "preprocessing", None)
         network = getattr(adapted, "network", None)
+        part = getattr(adapted, "output", None)
     if not isinstance(preprocessing, nn.Module) or not isinstance(network, nn.Module):
         raise InputError(
             f"export takes a network or what adapt returned, not {type(adapted).__name__}"
         )
     # torch.compile's wrapper would put its own name before every key
-    return DeployableModel(preprocessing, getattr(network, "_orig_mod", network))
+    return DeployableModel(preprocessing, getattr(network, "_orig_mod", network), part)
 
 
 def _require(packages: Sequence[str]) -> None:

@@ -313,7 +313,6 @@ def labelled_by_floats() -> Domain:
         ([0, 1, 3], ["a", "b", "c"], "label 3 is out of range for 3 classes"),
         ([0, -1, 1], None, "label -1 is out of range"),
         ([0, 1], None, "3 inputs but 2 labels"),
-        ([[0], [1], [2]], None, "one number a row"),
         (["a", "b", "c"], ["a", "b"], r"not among the given 2: c \(classes=a, b\)"),
         (["a", 1, "b"], None, r"several kinds \(int, str\): all text or all numbers"),
         (["a", None, "b"], None, "1 of 3 labels are missing, the first in sample 1: leave"),

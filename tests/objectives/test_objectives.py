@@ -224,7 +224,9 @@ def test_cut_and_tap_agree(
 ) -> None:
     batch = data()
     traced = adapter(build, layer)
-    monkeypatch.setattr("revgrad.adapter.cut", lambda n, name: cut(n, name, tap=True))
+    monkeypatch.setattr(
+        "revgrad.adapter.cut", lambda n, name, **rest: cut(n, name, tap=True, **rest)
+    )
     tapped = adapter(build, layer)
     assert traced.cut.traced
     assert not tapped.cut.traced
@@ -235,7 +237,9 @@ def test_cut_and_tap_agree(
 
 @pytest.mark.parametrize("tap", [False, True])
 def test_a_deep_copy_is_a_whole_of_its_own(tap: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("revgrad.adapter.cut", lambda n, name: cut(n, name, tap=tap))
+    monkeypatch.setattr(
+        "revgrad.adapter.cut", lambda n, name, **rest: cut(n, name, tap=tap, **rest)
+    )
     original, batch = adapter(), data()
     expected = gradients(Adversarial(), original, batch, 0.5)
     original.network.relu.eval()

@@ -144,4 +144,4 @@ def test_a_regression_is_trained_without_balance() -> None:
     adapted = adapt(
         network, (x, x[:, 0]), x + 1, layer="1", recipe="stabilised", steps=5, progress=False
     )
-    assert adapted.predict(x).shape == (60, 1)
+    assert adapted.predict(x).shape == (60,)

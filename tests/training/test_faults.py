@@ -183,7 +183,9 @@ def test_an_in_place_relu_does_not_overwrite_the_features(
 ) -> None:
     from revgrad.cutting import cut
 
-    monkeypatch.setattr("revgrad.adapter.cut", lambda n, name: cut(n, name, tap=tap))
+    monkeypatch.setattr(
+        "revgrad.adapter.cut", lambda n, name, **rest: cut(n, name, tap=tap, **rest)
+    )
     digests = []
     for inplace in (True, False):
         network = seeded(lambda inplace=inplace: AlexLike(inplace))
@@ -198,7 +200,9 @@ def test_a_deep_copy_does_not_write_to_the_original(
 ) -> None:
     from revgrad.cutting import cut
 
-    monkeypatch.setattr("revgrad.adapter.cut", lambda n, name: cut(n, name, tap=tap))
+    monkeypatch.setattr(
+        "revgrad.adapter.cut", lambda n, name, **rest: cut(n, name, tap=tap, **rest)
+    )
     source, target = images(40, 1), images(30, 2, 40)
     result = revgrad.adapt(seeded(Images), source, target, layer="flat", **SMALL)
     adapter = result.adapter

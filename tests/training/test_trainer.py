@@ -218,7 +218,9 @@ class TestBatchNorm:
     def test_running_statistics(
         self, policy: Any, tap: bool, layer: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("revgrad.adapter.cut", lambda n, name: cut(n, name, tap=tap))
+        monkeypatch.setattr(
+            "revgrad.adapter.cut", lambda n, name, **rest: cut(n, name, tap=tap, **rest)
+        )
         trainer = image_trainer(
             layer=layer,
             steps=2,
@@ -746,7 +748,14 @@ def test_a_network_that_returns_a_dict_trains_with_a_loss_of_ones_own() -> None:
         "progress": False,
     }
     network.double()
-    with pytest.raises(InputError, match=r"returns a dict.*held_out=0"):
-        revgrad.adapt(network, source, target, **options)
-    revgrad.adapt(network, source, target, held_out=0, **options)
+    with pytest.raises(InputError, match=r"returns a dict, not one tensor.*output='first'"):
+        revgrad.adapt(network, source, target, **{**options, "label_loss": None})
+    made = revgrad.adapt(network, source, target, **options)
     assert not torch.equal(network.first.weight, before.double())
+    found = made.evaluate(source)
+    with torch.no_grad():
+        outputs = network(torch.as_tensor(made.preprocessing(source.batch(range(20)).inputs)))
+    assert found.loss == pytest.approx(float(loss(outputs, torch.arange(20) % 3)))
+    assert found.figures == {}
+    with pytest.raises(InputError, match="no prediction function"):
+        made.predict(source)

@@ -16,6 +16,9 @@ JSON = typer.Option(False, "--json", help="Print json on standard output, for pr
 NETWORK_AGAIN = typer.Option(
     None, "--network", help="module:function, again, where the run's network is your own."
 )
+TASK_AGAIN = typer.Option(
+    None, "--task", help="module:name, again, where the run's task is your own."
+)
 
 
 def configure_logging(quiet: bool = False) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from revgrad.cli.common import JSON, NETWORK_AGAIN, configure_logging, echo_json
+from revgrad.cli.common import JSON, NETWORK_AGAIN, TASK_AGAIN, configure_logging, echo_json
 from revgrad.cli.inputs import load_run, open_for
 
 
@@ -14,18 +14,21 @@ def evaluate_command(
     run: Path = typer.Argument(..., help="Folder of the run."),
     data: str = typer.Argument(..., help="Labelled data: a name, an .npz file or a folder."),
     network: str | None = NETWORK_AGAIN,
+    task: str | None = TASK_AGAIN,
     as_json: bool = JSON,
 ) -> None:
-    """Accuracy of a run's network on labelled data, over all and by class; of a regression, its
-    loss."""
+    """Results of a run's network on labelled data: accuracy, over all and by class; of a
+    regression R² and mean absolute error; of dense labels mean IoU; the loss."""
     configure_logging()
-    adapted = load_run(run, network)
+    from revgrad.tasks.metrics import METRIC_NAMES
+
+    adapted = load_run(run, network, task)
     result = adapted.evaluate(open_for(adapted, data))
     per_class, counts = result.per_class, result.confusion
     # class, accuracy, samples of those classes that the data has
     classes: list[tuple[str, float, int]] = []
     if per_class is not None and counts is not None:
-        names = adapted.classes or [str(number) for number in range(len(per_class))]
+        names = adapted.task.class_names or [str(number) for number in range(len(per_class))]
         found = zip(names, per_class, counts.sum(1), strict=True)
         classes = [(name, float(value), int(count)) for name, value, count in found if count]
     if as_json:
@@ -35,14 +38,14 @@ def evaluate_command(
                 "data": data,
                 "count": result.count,
                 "accuracy": result.accuracy,
+                **result.figures,
                 "loss": result.loss,
                 "by_class": {name: value for name, value, _ in classes},
             }
         )
         return
-    shown = f"loss {result.loss:.4f}"
-    if result.accuracy is not None:
-        shown = f"accuracy {result.accuracy:.4f}, {shown}"
+    figures = {**result.figures, "loss": result.loss}
+    shown = ", ".join(f"{METRIC_NAMES.get(name, name)} {v:.4f}" for name, v in figures.items())
     typer.echo(f"{data}: {shown} ({result.count} samples)")
     width = max((len(name) for name, *_ in classes), default=0)
     for name, value, count in classes:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from revgrad.api import Adapted
     from revgrad.domains import Domain
+    from revgrad.tasks import Task
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,16 @@ def parse_size(text: str | None) -> int | tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The domains of a training, and the name of the network that is to fit them."""
+    """The domains of a training, and the name of the network that is to fit them.
+
+    task   what labels mean, where it was said
+    """
 
     network: str
     source: Domain
     target: Domain | None
     test: Domain | None = None
+    task: Task | None = None
 
     def build(self, seed: int, init: Path | None = None, weights: str | None = None) -> nn.Module:
         """The network with that seed's weights, pretrained where it comes so or `weights` is a file
@@ -80,13 +85,20 @@ class TrainingData:
         domains = [d for d in (self.source, self.target, self.test) if d is not None]
         channels = max((d.shape[0] for d in domains if len(d) and d.is_images), default=1)
         shape = (channels, *self.source.shape[1:]) if self.source.is_images else self.source.shape
-        outputs = self.source.class_count or 1
-        built = _network_for(self.network, shape, outputs, seed, weights)
+        built = _network_for(self.network, shape, self._outputs(), seed, weights)
         if init is not None:
             from revgrad.training.weights import load_initial
 
             load_initial(built, init)
         return built
+
+    def _outputs(self) -> int:
+        from revgrad.tasks import planned_outputs
+
+        source = self.source
+        if source.labels is None:
+            return source.class_count or 1
+        return planned_outputs(source.labels[source.labelled], source.classes, self.task)
 
 
 def open_training_data(
@@ -97,6 +109,7 @@ def open_training_data(
     *,
     images: ImageOptions,
     with_target_labels: bool = False,
+    task: Task | None = None,
 ) -> TrainingData:
     """Open what the options name.
 
@@ -124,21 +137,46 @@ def open_training_data(
         unlabelled = images.opened(target, labels=labels, classes=labelled.classes)
     if test is not None:
         tested = images.opened(test, classes=labelled.classes)
-    return TrainingData(network, labelled, unlabelled, tested)
+    return TrainingData(network, labelled, unlabelled, tested, task)
 
 
-def load_run(folder: Path, network: str | None) -> Adapted:
-    """A run's network. One of the user's own is built from what the user says now."""
+def load_run(folder: Path, network: str | None, task: str | None = None) -> Adapted:
+    """A run's network. One of the user's own is built from what the user says now; so is a task."""
     from revgrad.api import load
     from revgrad.networks.registry import NO_WEIGHTS
     from revgrad.training.run import Run
 
+    meant = None if task is None else parse_task(task)
     if network is None:
-        return load(folder)
+        return load(folder, task=meant)
     config = Run(folder).config
     seed = config.settings["seed"]
     built = _network_for(network, config.input_shape, config.outputs or 1, seed, NO_WEIGHTS)
-    return load(folder, built)
+    return load(folder, built, task=meant)
+
+
+def parse_task(text: str) -> Task:
+    """The task that a text means: a name, or module:name of the user's own."""
+    from revgrad.networks.registry import current_directory_first, import_object
+    from revgrad.tasks import TASKS, Task, task_named
+
+    if ":" not in text or text.partition(":")[0] in TASKS:
+        return task_named(text)
+    with current_directory_first():
+        found: Any = import_object(text, "task")
+        if callable(found) and not isinstance(found, Task):
+            found = found()
+    if not isinstance(found, Task):
+        raise InputError(
+            f"task '{text}' must be a revgrad.tasks.Task, such as CustomTask(loss, predict), not "
+            f"{type(found).__name__}"
+        )
+    return found
+
+
+def parse_part(text: str | None) -> str | int | None:
+    """A part of the network's output: a name, or a place as a number."""
+    return int(text) if text is not None and text.lstrip("-").isdigit() else text
 
 
 def open_for(adapted: Adapted, text: str, *, labels: bool | None = None) -> Domain:

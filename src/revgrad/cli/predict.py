@@ -1,55 +1,59 @@
-"""`revgrad predict`: a folder of images to a table of classes and confidences."""
+"""`revgrad predict`: data to a table of predictions, or to an .npz file of them."""
 
 from __future__ import annotations
 
 import csv
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
-from revgrad.cli.common import JSON, NETWORK_AGAIN, configure_logging, echo_json
+from revgrad.cli.common import JSON, NETWORK_AGAIN, TASK_AGAIN, configure_logging, echo_json
 from revgrad.cli.inputs import load_run, open_for
-
-if TYPE_CHECKING:
-    from revgrad.api import Adapted
-    from revgrad.domains import Domain
-
-#: A line of the table by its columns' names.
-PredictionLine = dict[str, str | float]
 
 
 def predict_command(
     run: Path = typer.Argument(..., help="Folder of the run."),
     data: str = typer.Argument(..., help="Inputs: a folder of images, an .npz file or a name."),
     output: Path | None = typer.Option(
-        None, "--output", "-o", help="A csv file. Default: print it."
+        None,
+        "--output",
+        "-o",
+        help="A csv file, or an .npz file with the arrays files and predictions. Default: print "
+        "csv.",
     ),
     network: str | None = NETWORK_AGAIN,
+    task: str | None = TASK_AGAIN,
     as_json: bool = JSON,
 ) -> None:
-    """Predict every input: a line each with file, class, confidence; of a regression, file and
-    value."""
+    """Predict every input: a line each with file, class and confidence; of several labels, the
+    labels and the probability of each; of a regression, the value; of a sequence, the classes. Maps
+    (dense labels) go to an .npz file."""
     configure_logging()
     from revgrad._system import write_atomically
 
-    adapted = load_run(run, network)
+    adapted = load_run(run, network, task)
     domain = open_for(adapted, data, labels=False)
-    lines = (
-        _class_lines(adapted, domain) if adapted.is_classifier else _value_lines(adapted, domain)
-    )
-    files = domain.files or [str(number) for number in range(len(domain))]
-    table: list[PredictionLine] = [
-        {"file": file, **line} for file, line in zip(files, lines, strict=True)
-    ]
+    files = list(domain.files or [str(number) for number in range(len(domain))])
+    if output is not None and output.suffix.lower() == ".npz":
+        import numpy as np
+
+        buffer = io.BytesIO()
+        np.savez_compressed(
+            buffer, files=np.array(files, dtype=str), predictions=adapted.predict(domain)
+        )
+        write_atomically(output, buffer.getvalue())
+        typer.echo(f"{len(files)} predictions in {output}", err=True)
+        return
+    columns = {"file": files, **adapted.table(domain)}
+    table = [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
     if as_json:
         for line in table:
             echo_json(line)
     if output is None and as_json:
         return
     text = io.StringIO()
-    writer = csv.DictWriter(text, ["file", *lines[0]] if lines else ["file"], lineterminator="\n")
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
     writer.writerows(table)
     if output is None:
@@ -57,21 +61,3 @@ def predict_command(
     else:
         write_atomically(output, text.getvalue().encode())
         typer.echo(f"{len(table)} predictions in {output}", err=True)
-
-
-def _class_lines(adapted: Adapted, domain: Domain) -> list[PredictionLine]:
-    found = adapted.probabilities(domain)
-    decided = found.argmax(1)
-    names = adapted.classes or [str(number) for number in range(found.shape[1])]
-    return [
-        {"class": names[number], "confidence": round(float(found[row, number]), 6)}
-        for row, number in enumerate(decided)
-    ]
-
-
-def _value_lines(adapted: Adapted, domain: Domain) -> list[PredictionLine]:
-    """`value`, or `value_0`, `value_1`, … of several outputs."""
-    found = adapted.predict(domain).reshape(len(domain), -1)
-    names = ["value"] if found.shape[1] == 1 else [f"value_{i}" for i in range(found.shape[1])]
-    # seven digits: what a float32 holds
-    return [dict(zip(names, (float(f"{v:.7g}") for v in row), strict=True)) for row in found]

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from revgrad.cli.inputs import ImageOptions, TrainingData, open_training_data
+from revgrad.cli.inputs import (
+    ImageOptions,
+    TrainingData,
+    open_training_data,
+    parse_part,
+    parse_task,
+)
 from revgrad.cli.options import CONFIG, option_words, shown_command
 from revgrad.errors import InputError
 
@@ -141,6 +147,24 @@ class TrainOptions:
     corrupt: Annotated[
         Literal["fail", "skip"], _data_option("What is done where an image can't be read.")
     ] = "fail"
+    task: Annotated[
+        str | None,
+        typer.Option(
+            help="What labels mean: classes, binary (one logit), multi-label, regression, ordinal, "
+            "dense, sequence (dense:255 leaves out the label 255), or module:name of your own.",
+            rich_help_panel="Data",
+            show_default="what labels and outputs say",
+        ),
+    ] = None
+    output_part: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a network that returns a dict, a tuple or a ModelOutput: the part that is "
+            "meant, as logits or 0.",
+            rich_help_panel="Data",
+            show_default="all of it",
+        ),
+    ] = None
     preprocessing: Annotated[
         Literal["fitted", "per-image"] | None,
         typer.Option(
@@ -365,6 +389,7 @@ class TrainOptions:
             self.test,
             images=ImageOptions(self.size, self.fit, self.corrupt, label=self.label),
             with_target_labels=self.target_labels > 0 or self.method == "train-on-target",
+            task=None if self.task is None else parse_task(self.task),
         )
 
     def training_target(self, data: TrainingData, seed: int) -> Domain | None:
@@ -396,6 +421,8 @@ class TrainOptions:
             source,
             self.training_target(data, seed),
             layer=self.layer,
+            task=data.task,
+            output=parse_part(self.output_part),
             recipe=recipe,
             held_out=self.held_out if held_out is None else held_out,
             test=data.test,

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, fx, nn
 
-from revgrad.batch import Inputs
+from revgrad.batch import Inputs, part_of
 from revgrad.cutting.crossing import crossing_names
 from revgrad.cutting.splitting import (
     GraphSplit,
@@ -39,6 +39,7 @@ class Cut:
     traced     True: cut by torch.fx; False: a tap on the running network (see `reason`)
     reason     why a tap is used, in one line, else None
     predictor  the label predictor as a module that shares the network's parameters; None for a tap
+    output     the part of the network's output that the label predictor gives (`part_of`)
 
     The graph is made once: after replacing a module's plain attributes, adding hooks or changing
     the network's `forward`, cut again. A deep copy has a deep copy of the network.
@@ -52,6 +53,7 @@ class Cut:
         "_watched",
         "layer",
         "network",
+        "output",
         "predictor",
         "reason",
     )
@@ -65,9 +67,11 @@ class Cut:
         arguments: tuple[str, ...] = (),
         reason: str | None = None,
         forced: bool = False,
+        output: str | int | None = None,
     ) -> None:
         self.network = network
         self.layer = layer
+        self.output = output
         self.reason = reason
         self.predictor: nn.Module | None = None if parts is None else parts[1]
         # The generated functions run on the network itself, so they see whatever `network.to` does.
@@ -126,7 +130,9 @@ class Cut:
     ) -> tuple[Tensor, Any | None]:
         mode = self.network.training
         watched = mode not in self._watched
-        features, output = run_tapped(self.network, self.layer, inputs, chosen, watched=watched)
+        features, output = run_tapped(
+            self.network, self.layer, inputs, chosen, watched=watched, part=self.output
+        )
         if output is not None:
             self._watched.add(mode)
         return features, output
@@ -143,15 +149,20 @@ class Cut:
         return inputs if len(inputs) == len(names) else None
 
     def __reduce__(self) -> Any:  # copies and pickles: of the network, cut again
-        return _again, (self.network, self.layer, self._forced)
+        return _again, (self.network, self.layer, self._forced, self.output)
 
     def __repr__(self) -> str:
         how = "traced" if self.traced else f"tapped: {self.reason}"
         return f"Cut({type(self.network).__name__} at '{self.layer}', {how})"
 
 
-def cut(network: nn.Module, layer: str, *, tap: bool = False) -> Cut:
+def cut(
+    network: nn.Module, layer: str, *, tap: bool = False, output: str | int | None = None
+) -> Cut:
     """Cut `network` right behind `layer`, a name as in `network.named_modules()`.
+
+    Of a network that returns several values, `output` says which one the label predictor gives: a
+    key, an attribute or a place. The others may then cross the cut.
 
     Raises CutError where the cut is impossible: other tensors cross it, the layer is called twice
     or never, nothing is left behind it. `tap=True` uses a tap even where the network can be traced
@@ -166,16 +177,36 @@ def cut(network: nn.Module, layer: str, *, tap: bool = False) -> Cut:
         kind = type(modules[layer]).__name__
         raise CutError(f"layer '{layer}' ({kind}) does not return one tensor: can't cut there")
     if tap:
-        return Cut(network, layer, parts=None, reason="asked for", forced=True)
+        return Cut(network, layer, parts=None, reason="asked for", forced=True, output=output)
     try:
-        return _cut_graph(network, layer, trace(network, layer))
+        traced = trace(network, layer)
+        if output is not None:
+            _keep_part(traced.graph, output)
+        return _cut_graph(network, layer, traced, output)
     except Untraceable as error:
         reason = str(error)
     log.info("cutting %s at '%s' with a tap: %s", type(network).__name__, layer, reason)
-    return Cut(network, layer, parts=None, reason=reason)
+    return Cut(network, layer, parts=None, reason=reason, output=output)
 
 
-def _cut_graph(network: nn.Module, layer: str, traced: Trace) -> Cut:
+def _keep_part(graph: fx.Graph, part: str | int) -> None:
+    """Let the graph give this part of its output alone, and compute nothing else."""
+    node = next(node for node in graph.nodes if node.op == "output")
+    value = node.args[0]
+    if isinstance(value, fx.Node):  # a value that a layer or an operation made: only running shows
+        raise Untraceable("its output is made of parts by one of its layers")
+    node.args = (part_of(value, part),)
+    graph.eliminate_dead_code(is_impure_node=_acts)
+
+
+def _acts(node: fx.Node) -> bool:
+    """Whether a node does more than give a value: BatchNorm keeps statistics."""
+    return bool(node.op in ("placeholder", "output", "call_module") or node.is_impure())
+
+
+def _cut_graph(
+    network: nn.Module, layer: str, traced: Trace, output: str | int | None = None
+) -> Cut:
     module = network.get_submodule(layer)
     names = [name for name in traced.calls if network.get_submodule(name) is module]
     calls = traced.calls[names[0]] if names else []
@@ -199,7 +230,7 @@ def _cut_graph(network: nn.Module, layer: str, traced: Trace) -> Cut:
     behind = fx.GraphModule(network, predictor_graph(traced.graph, found), "LabelPredictor")
     _share_buffers(network, behind)
     parts = (type(front).forward, behind)
-    return Cut(network, layer, parts=parts, arguments=traced.arguments)
+    return Cut(network, layer, parts=parts, arguments=traced.arguments, output=output)
 
 
 def crossing_values(found: GraphSplit) -> str:
@@ -242,5 +273,5 @@ def _share_buffers(network: nn.Module, part: fx.GraphModule) -> None:
             part.get_submodule(owner)._buffers = source._buffers
 
 
-def _again(network: nn.Module, layer: str, tap: bool) -> Cut:
-    return cut(network, layer, tap=tap)
+def _again(network: nn.Module, layer: str, tap: bool, output: str | int | None) -> Cut:
+    return cut(network, layer, tap=tap, output=output)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from revgrad.batch import Inputs, call_on, sample_count
+from revgrad.batch import Inputs, call_on, part_of, sample_count
 from revgrad.cutting.crossing import CrossingWatch, crossing_names
 from revgrad.errors import CutError
 
@@ -98,12 +98,15 @@ def run_tapped(
     chosen: slice | Tensor | None,
     *,
     watched: bool = True,
+    part: str | int | None = None,
 ) -> tuple[Tensor, Any | None]:
     """(features of all samples, the network's output on the chosen ones; None where none is).
 
     `watched` looks at every operation and raises a CutError where a value computed in front of the
     layer is used behind it: slow, and needed once, as every run does the same. Without it, only
     what does not fit the number of chosen samples is seen.
+
+    part   the part of the network's output that is meant; what others hold is no matter
     """
     watch = CrossingWatch(network, inputs) if watched and chosen is not None else None
     tap = _Tap(layer, chosen, sample_count(inputs), watch)
@@ -111,7 +114,7 @@ def run_tapped(
     _active.taps.append(tap)
     try:
         with nullcontext() if watch is None else watch:
-            output = call_on(network, inputs)
+            output = part_of(call_on(network, inputs), part)
     except _Stop as stop:
         if stop.tap is not tap:
             raise

@@ -5,7 +5,7 @@ evidence = gather_evidence(adapter, held_out, target)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,6 +24,8 @@ from revgrad.objectives.jitter import Jitter
 
 #: Fields of `Evidence` that hold the labelled source.
 LABELLED_SOURCE = ("source_logits", "source_labels")
+#: A network's outputs → (n, classes) logits.
+ClassLogits = Callable[[Tensor], Tensor]
 #: How an image is changed to see whether its class stays: as training by consistency does.
 CHANGE = Jitter()
 
@@ -125,24 +127,28 @@ def gather_evidence(
     target: Domain,
     *,
     domain_logits: bool = True,
+    class_logits: ClassLogits = lambda outputs: outputs,
 ) -> Evidence:
     """Logits, features at the attached layer and domain logits of every sample, and logits of each
     target image changed a little; labels of the target are never read. Without held-out source
     samples, the target's logits alone.
 
     domain_logits   whether the domain classifier was trained, so that what it says means something
+    class_logits    the network's outputs → (n, classes) logits (`Task.class_logits`)
 
     The adapter is in evaluation mode, and afterwards in the mode it was in. Where BatchNorm
     normalised each domain by itself in training, held-out source samples are normalised by
     themselves here too: the statistics that are kept for inference are not theirs.
     """
     with evaluating(adapter):
-        of_target = _pass(adapter, target.without_labels(), domain_logits)
-        changed = _changed(adapter, target.without_labels()) if target.is_images else None
+        of_target = _pass(adapter, target.without_labels(), domain_logits, class_logits)
+        changed = None
+        if target.is_images:
+            changed = _changed(adapter, target.without_labels(), class_logits)
         if held_out is None or held_out.labels is None:
             return Evidence(target_logits=of_target.logits, target_changed_logits=changed)
         with _own_statistics(adapter):
-            of_source = _pass(adapter, held_out.without_labels(), domain_logits)
+            of_source = _pass(adapter, held_out.without_labels(), domain_logits, class_logits)
     return Evidence(
         target_logits=of_target.logits,
         source_logits=of_source.logits,
@@ -164,11 +170,14 @@ class _Outputs(NamedTuple):
 
 
 @torch.no_grad()
-def _pass(adapter: DomainAdapter, domain: Domain, domain_logits: bool) -> _Outputs:
+def _pass(
+    adapter: DomainAdapter, domain: Domain, domain_logits: bool, class_logits: ClassLogits
+) -> _Outputs:
     """One pass: features once, and both classifiers on them."""
     labels, features, domains = [], [], []
     for inputs in chunks(domain, device_of(adapter)):
-        extracted, logits = adapter.cut.forward(adapter.preprocessing(inputs), slice(0, None))
+        extracted, found = adapter.cut.forward(adapter.preprocessing(inputs), slice(0, None))
+        logits = class_logits(found) if isinstance(found, Tensor) else found
         if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] < 2:
             raise InputError("evidence is for networks that give a logit for each of their classes")
         labels.append(_numpy(logits))
@@ -185,14 +194,15 @@ def _pass(adapter: DomainAdapter, domain: Domain, domain_logits: bool) -> _Outpu
 
 
 @torch.no_grad()
-def _changed(adapter: DomainAdapter, domain: Domain) -> np.ndarray:
+def _changed(adapter: DomainAdapter, domain: Domain, class_logits: ClassLogits) -> np.ndarray:
     """Logits of the images, each changed a little: the same changes every time."""
     home, parts = torch.device("cpu"), []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         for inputs in chunks(domain, home):
             assert isinstance(inputs, Tensor)  # `is_images` says so
-            parts.append(_numpy(adapter.predict(CHANGE(inputs).to(device_of(adapter)))))
+            found = adapter.predict(CHANGE(inputs).to(device_of(adapter)))
+            parts.append(_numpy(class_logits(found)))
     return np.concatenate(parts)
 
 

@@ -20,7 +20,12 @@ from torch.nn.functional import interpolate
 
 from revgrad._seals import SEAL_METADATA, check_tensors, sealed_tensors
 from revgrad._system import write_atomically
-from revgrad.diagnostics.evidence import Evidence, NotFiniteError, gather_evidence
+from revgrad.diagnostics.evidence import (
+    ClassLogits,
+    Evidence,
+    NotFiniteError,
+    gather_evidence,
+)
 from revgrad.diagnostics.scores import RECOMMENDED_SCORE, SCORES
 from revgrad.diagnostics.scores import score as score_of
 from revgrad.domains.domain import Domain, drawn_indices
@@ -126,6 +131,7 @@ class EvidenceRecorder(Callback):
                        opinions are made of some of its inputs and labels too
     samples            of each domain at most, drawn once, whatever the seed of the training
     score              by which of `SCORES` it judges as a trainer's `scorer`
+    class_logits       the network's outputs → (n, classes) logits (`Task.class_logits`)
     """
 
     def __init__(
@@ -136,6 +142,7 @@ class EvidenceRecorder(Callback):
         training: Domain | None = None,
         samples: int = EVIDENCE_SAMPLES,
         score: str = RECOMMENDED_SCORE,
+        class_logits: ClassLogits = lambda outputs: outputs,
     ) -> None:
         if samples < 1:
             raise InputError(f"evidence needs a sample of each domain at least, not {samples}")
@@ -147,6 +154,7 @@ class EvidenceRecorder(Callback):
         target_indices = drawn_indices(len(target), samples)
         self.target = target.without_labels().subset(target_indices)
         self.score = score
+        self.class_logits = class_logits
         self._source_inputs = None if self.held_out is None else _recorded_inputs(self.held_out)
         self._target_inputs = _recorded_inputs(self.target)
         self._training = _training_samples(self.held_out, training, samples)
@@ -231,7 +239,11 @@ class EvidenceRecorder(Callback):
 
     def _gathered(self, trainer: Trainer) -> Evidence:
         found = gather_evidence(
-            trainer.adapter, self.held_out, self.target, domain_logits=self._judged
+            trainer.adapter,
+            self.held_out,
+            self.target,
+            domain_logits=self._judged,
+            class_logits=self.class_logits,
         )
         if self._source_inputs is None or self._target_inputs is None:
             return found

@@ -37,6 +37,7 @@ from revgrad.diagnostics.vetoes import (
     variety,
 )
 from revgrad.errors import RunError
+from revgrad.tasks import restored_task
 from revgrad.training.run import BASELINE, Run
 
 Outcome = Literal["adapted", "no gain", "harmed", "can't tell"]
@@ -92,6 +93,12 @@ def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Ver
     directory = run if isinstance(run, Run) else Run(run)
     config, records, failure = directory.config, directory.records(), directory.failure
     recorded = read_evidence(directory.folder, baseline=baseline)
+    task = restored_task(config.task) if config.task else None
+    if task is not None and not task.one_class:
+        raise RunError(
+            f"the verdict judges predicted classes, and {directory.folder} is {task.noun}: "
+            "evaluate it on labelled target data instead"
+        )
     if recorded is None and failure is None:
         raise RunError(
             f"{directory.folder} has no evidence to judge by: it needs evidence of one sample or "

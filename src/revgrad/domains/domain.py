@@ -43,7 +43,8 @@ class Store(Protocol):
 class Domain:
     """Inputs, their labels where known, and the classes' names.
 
-    Labels are integers (class numbers from 0) or floats (regression targets, any trailing shape).
+    Labels are integers (class numbers from 0, or maps and lists of them) or floats (numbers to
+    predict), of any trailing shape. What they mean is a `Task`'s to say.
     They can be hidden in two places only, `without_labels` and `keeping_labels`; both drop the
     hidden values, so nothing behind them can read what was hidden.
 
@@ -111,15 +112,20 @@ class Domain:
 
     @property
     def is_classification(self) -> bool:
-        """True where labels are class numbers, False where they are regression targets."""
-        return self._labels is not None and self._labels.dtype.kind == "i"
+        """True where each label is one class number."""
+        return (
+            self._labels is not None and self._labels.dtype.kind == "i" and self._labels.ndim == 1
+        )
 
     @property
     def class_count(self) -> int | None:
-        """Number of classes: the names' if there are names, else the largest label plus one."""
+        """Number of classes: the names' if there are names, else the largest label plus one; None
+        where labels are not one class number each."""
+        if self._labels is not None and not self.is_classification:
+            return None
         if self.classes is not None:
             return len(self.classes)
-        if self._labels is None or not self.is_classification:
+        if self._labels is None:
             return None
         known = self._labels[self.labelled]
         return int(known.max()) + 1 if known.size else None
@@ -311,9 +317,7 @@ def _checked_labels(labels: np.ndarray, rows: int, name: str) -> np.ndarray:
         raise InputError(f"{name}: {rows} inputs but {len(values)} labels")
     if values.dtype.kind in "biu":
         values = values.astype(np.int64)
-        if values.ndim != 1:
-            raise InputError(f"{name}: class labels must be one number a row, not {values.shape}")
-        if values.size and values.min() < 0:
+        if values.ndim == 1 and values.size and values.min() < 0:
             raise InputError(
                 f"{name}: label {values.min()} is out of range: class labels count from 0 "
                 "(hide labels with without_labels() or keeping_labels(), not with a special value)"

@@ -97,8 +97,8 @@ def as_domain(
                              inputs without labels, as `from_arrays` takes them; of a list, Python
                              floats become float32
     (X, y)                   inputs and labels of equal length: a tuple of two always, a list of
-                             two where the two differ in shape (else it is two inputs); y is (n,)
-                             or (n, outputs), None means no labels
+                             two where the two differ in shape (else it is two inputs); y is (n,),
+                             (n, outputs) or maps of class numbers, None means no labels
     torch Dataset            as `from_dataset` takes it, and so any other sequence of items `x` or
                              `(x, y)`
     DataLoader               its dataset; revgrad draws batches itself
@@ -168,10 +168,12 @@ def _of_pair(inputs: Any, labels: Any, name: str) -> Domain:
     if labels is None:
         return from_arrays(inputs, name=name)
     values, classes = as_labels(labels, name)
-    if values.ndim > 2:
+    images = values.ndim == 4 and values.shape == np.shape(inputs)  # two of them, not labels
+    if values.ndim > 2 and (values.dtype.kind == "f" or images):
         raise InputError(
             f"{name}: a tuple of two is (X, y), but labels of shape {values.shape} are "
-            "neither (n,) nor (n, outputs); inputs of two parts: from_arrays((X1, X2))"
+            "neither (n,), (n, outputs) nor maps of class numbers; such labels: from_arrays(X, y); "
+            "inputs of two parts: from_arrays((X1, X2))"
         )
     return from_arrays(inputs, values, classes=classes, name=name)
 

@@ -94,7 +94,7 @@ def blueprint_named(name: str) -> Blueprint | None:
     if known is not None:
         return known
     if ":" in name:
-        with _current_directory_first():
+        with current_directory_first():
             builder: Any = _import_builder(name)
     elif name in NETWORKS:
         builder = named(NETWORKS[name])
@@ -146,7 +146,7 @@ def build_network(
         built: nn.Module = named(NETWORKS[text] if weights == PRETRAINED else untrained)(**settings)
         return _with_weights(built, weights, text)
     settings["shape"] = (channels, *height_and_width(size)) if shape is None else shape
-    with _current_directory_first():  # for the call too: the function may import what lies there
+    with current_directory_first():  # for the call too: the function may import what lies there
         network = _call(text, _import_builder(text), settings)
     if not isinstance(network, nn.Module):
         raise InputError(
@@ -180,32 +180,38 @@ def _call(text: str, builder: Callable[..., object], settings: Mapping[str, Any]
 
 
 def _import_builder(text: str) -> Callable[..., object]:
+    found = import_object(text, "network")
+    if not callable(found):
+        raise InputError(f"network '{text}': '{text.partition(':')[2]}' is not a function")
+    return found
+
+
+def import_object(text: str, kind: str) -> object:
+    """The user's own `module:name`, a network or a task; where it can't be had, one line."""
     module_name, _, function_name = text.partition(":")
     if not module_name or not function_name:
-        raise InputError(f"network '{text}' is not of the form module:function")
+        raise InputError(f"{kind} '{text}' is not of the form module:function")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if module_name != missing and not module_name.startswith(missing + "."):
             raise InputError(
-                f"network '{text}': module '{module_name}' needs '{missing}', which is missing"
+                f"{kind} '{text}': module '{module_name}' needs '{missing}', which is missing"
             ) from error
         raise InputError(
-            f"network '{text}': no module '{module_name}' in {os.getcwd()} or among the "
+            f"{kind} '{text}': no module '{module_name}' in {os.getcwd()} or among the "
             "installed packages"
         ) from error
     except (Exception, SystemExit) as error:
         raise InputError(
-            f"network '{text}': importing '{module_name}' failed: {_one_line(error)}"
+            f"{kind} '{text}': importing '{module_name}' failed: {_one_line(error)}"
         ) from error
     found = getattr(module, function_name, None)
     if found is None:
         names = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
         raise unknown(f"function in module '{module_name}'", function_name, names)
-    if not callable(found):
-        raise InputError(f"network '{text}': '{function_name}' is not a function")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _taken(builder: Callable[..., object], settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -222,7 +228,8 @@ def _taken(builder: Callable[..., object], settings: Mapping[str, Any]) -> dict[
 
 
 @contextmanager
-def _current_directory_first() -> Iterator[None]:
+def current_directory_first() -> Iterator[None]:
+    """Modules that lie in the current folder can be imported inside."""
     importlib.invalidate_caches()  # the file may be younger than the last look at its folder
     folder = os.getcwd()
     sys.path.insert(0, folder)

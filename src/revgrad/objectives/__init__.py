@@ -14,14 +14,11 @@ from revgrad.objectives.class_confusion import ClassConfusion
 from revgrad.objectives.conditional import ConditionalReversal, PredictionEntropy
 from revgrad.objectives.consistency import AdversarialConsistency
 from revgrad.objectives.losses import (
-    LabelLoss,
     Losses,
     Objective,
-    cross_entropy,
     domain_decisions,
     domain_loss,
     prediction_entropy,
-    squared_error,
 )
 from revgrad.objectives.margin_disparity import MarginDisparity
 from revgrad.objectives.moment_matching import CovarianceMatching, KernelMatching, MeanMatching
@@ -29,8 +26,10 @@ from revgrad.objectives.stabilised import Stabilised
 from revgrad.objectives.supervised import Supervised
 from revgrad.objectives.terms import NeedsHead, Pass, Reversal, Term, TermLoss, Terms
 from revgrad.objectives.two_losses import TwoLosses
+from revgrad.tasks.losses import LabelLoss, cross_entropy, squared_error
 
 __all__ = [
+    "FOR_CLASSES",
     "OBJECTIVES",
     "ONE_DOMAIN",
     "Adversarial",
@@ -80,6 +79,14 @@ OBJECTIVES: dict[str, Callable[[LabelLoss], Objective]] = {
     "dann-mcc": lambda loss: Terms((Reversal(), ClassConfusion()), loss),
     "mdd": lambda loss: Terms((MarginDisparity(),), loss),
 }
+
+#: Methods that ask for the class of unlabelled samples.
+FOR_CLASSES = frozenset(
+    {
+        *("adversarial-entropy", "adversarial-consistency"),
+        *("cdan", "cdan-e", "mcc", "dann-mcc", "mdd"),
+    }
+)
 
 #: Methods that train on one domain: the lower and the upper bound of Table 1.
 ONE_DOMAIN = frozenset({"source-only", "train-on-target"})

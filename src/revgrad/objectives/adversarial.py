@@ -10,15 +10,14 @@ from revgrad.adapter import DomainAdapter
 from revgrad.batch import Batch
 from revgrad.errors import InputError
 from revgrad.objectives.losses import (
-    LabelLoss,
     Losses,
     combined,
-    cross_entropy,
     domain_loss,
     mean_label_loss,
     prediction_entropy,
 )
 from revgrad.reversal import reverse_gradient
+from revgrad.tasks.losses import LabelLoss, class_logits, cross_entropy
 
 
 @dataclass(frozen=True)
@@ -57,14 +56,10 @@ class AdversarialEntropy:
 
     def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:
         features, outputs = adapter(batch, every_sample=True)
-        if outputs.ndim != 2 or outputs.shape[1] < 2:
-            raise InputError(
-                f"the entropy of predictions is for classes; the network gives "
-                f"{tuple(outputs.shape[1:])} a sample"
-            )
+        classes = class_logits(outputs, self.label_loss, "the entropy of predictions")
         logits = adapter.domain_classifier(reverse_gradient(features, factor))
         domain = domain_loss(logits, batch.domains, batch.total_samples)
-        unlabelled = outputs[~batch.labelled]
+        unlabelled = classes[~batch.labelled]
         count = max(batch.total_samples - batch.total_labelled, 1)
         entropy = prediction_entropy(unlabelled).sum() / count
         predictions = outputs[batch.labelled_samples] if batch.labelled_count else None

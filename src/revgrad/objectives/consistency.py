@@ -15,14 +15,13 @@ from revgrad.batch import Batch
 from revgrad.errors import InputError
 from revgrad.objectives.jitter import Jitter
 from revgrad.objectives.losses import (
-    LabelLoss,
     Losses,
     combined,
-    cross_entropy,
     domain_loss,
     mean_label_loss,
 )
 from revgrad.reversal import reverse_gradient
+from revgrad.tasks.losses import LabelLoss, class_logits, cross_entropy
 
 _LITTLE = Jitter()
 
@@ -71,28 +70,28 @@ class AdversarialConsistency:
         here = bool(unlabelled.any())  # another process may hold them all
         if here:
             with torch.no_grad():
-                sure, classes = adapter.predict(batch.inputs[unlabelled]).softmax(1).max(1)
+                known = self._logits(adapter.predict(batch.inputs[unlabelled]))
+                sure, classes = known.softmax(1).max(1)
         changed = batch._replace(inputs=self.augment(batch.inputs))
         with adapter.keeping_statistics(here):
             features, outputs = adapter(changed, every_sample=True)
-        if outputs.ndim != 2 or outputs.shape[1] < 2:
-            raise InputError(
-                "consistency of predictions is for classes; the network gives "
-                f"{tuple(outputs.shape[1:])} a sample"
-            )
+        classes_of_all = self._logits(outputs)
         logits = adapter.domain_classifier(reverse_gradient(features, self.reversal * factor))
         domain = domain_loss(logits, batch.domains, batch.total_samples)
         predictions = outputs[batch.labelled_samples] if batch.labelled_count else None
         label = mean_label_loss(self.label_loss, predictions, batch)
         term = domain
         if count:
-            asked = outputs[unlabelled]
+            asked = classes_of_all[unlabelled]
             term = term - self.spread * factor * _spread(asked, count)
             if here:
                 losses = F.cross_entropy(asked, classes, reduction="none")
                 agreed = (losses * (sure >= self.threshold)).sum() / count
                 term = term + self.weight * factor * agreed
         return combined(label, term, domain, logits)
+
+    def _logits(self, outputs: Tensor) -> Tensor:
+        return class_logits(outputs, self.label_loss, "consistency of predictions")
 
 
 def _spread(logits: Tensor, count: int) -> Tensor:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import torch.nn.functional as F
 from torch import Tensor
 
+from revgrad._distributed import sum_over_processes
 from revgrad.adapter import DomainAdapter
 from revgrad.batch import Batch
 from revgrad.errors import InputError
-
-#: (predictions of the labelled samples, their labels) → a loss per sample, or their mean.
-LabelLoss = Callable[[Any, Tensor], Tensor]
+from revgrad.tasks.losses import LabelLoss
 
 
 class Losses(NamedTuple):
@@ -29,21 +27,6 @@ class Objective(Protocol):
     """Anything that turns a batch into losses."""
 
     def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses: ...
-
-
-def cross_entropy(predictions: Tensor, labels: Tensor) -> Tensor:
-    """Mean over the samples of the multinomial logistic loss, the paper's L_y (§4)."""
-    return F.cross_entropy(predictions, labels)
-
-
-def squared_error(predictions: Tensor, labels: Tensor) -> Tensor:
-    """Squared error per sample, for regression."""
-    if predictions.numel() != labels.numel():
-        raise InputError(
-            f"the network's output has shape {tuple(predictions.shape)}, the labels "
-            f"{tuple(labels.shape)}: the squared error needs one output per number of a label"
-        )
-    return (predictions.reshape(labels.shape) - labels).square()
 
 
 def domain_loss(logits: Tensor, domains: Tensor, total: int) -> Tensor:
@@ -78,10 +61,20 @@ def prediction_entropy(logits: Tensor) -> Tensor:
 
 
 def mean_label_loss(label_loss: LabelLoss, predictions: Any, batch: Batch) -> Tensor | None:
-    """L_y of this process's labelled samples over all processes' count; None where it has none."""
+    """L_y of this process's labelled samples over all processes' count; None where it has none.
+
+    The count is of samples or, of a loss that has `positions`, of labelled positions: these are
+    known from the labels alone, and every process takes part in their sum.
+    """
+    labels = batch.labels[batch.labelled_samples]
+    positions = getattr(label_loss, "positions", None)
+    if positions is not None:
+        total = sum_over_processes(positions(labels).sum().float())
+        if predictions is None:
+            return None
+        return label_loss(predictions, labels).sum() / total.clamp(min=1)
     if predictions is None:
         return None
-    labels = batch.labels[batch.labelled_samples]
     values = label_loss(predictions, labels)
     if values.ndim == 0:  # a mean over this process's samples
         share = len(labels) / batch.total_labelled

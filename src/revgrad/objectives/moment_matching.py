@@ -11,7 +11,8 @@ from revgrad._distributed import gather_samples, sum_over_processes, world_size
 from revgrad.adapter import DomainAdapter
 from revgrad.batch import Batch
 from revgrad.objectives.discrepancy import coral, median_bandwidths, mmd
-from revgrad.objectives.losses import LabelLoss, Losses, combined, cross_entropy, mean_label_loss
+from revgrad.objectives.losses import Losses, combined, mean_label_loss
+from revgrad.tasks.losses import LabelLoss, cross_entropy
 
 
 @dataclass(frozen=True)

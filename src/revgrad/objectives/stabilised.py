@@ -12,15 +12,9 @@ from revgrad._distributed import sum_over_processes
 from revgrad.adapter import DomainAdapter
 from revgrad.batch import Batch
 from revgrad.errors import InputError
-from revgrad.objectives.losses import (
-    LabelLoss,
-    Losses,
-    combined,
-    cross_entropy,
-    domain_loss,
-    mean_label_loss,
-)
+from revgrad.objectives.losses import Losses, combined, domain_loss, mean_label_loss
 from revgrad.reversal import reverse_gradient
+from revgrad.tasks.losses import LabelLoss, cross_entropy
 
 
 @dataclass(frozen=True)
@@ -68,4 +62,4 @@ def learned_share(relative: Tensor, learned: float) -> Tensor:
 
 def _is_of_classes(predictions: Any, batch: Batch) -> bool:
     wide = isinstance(predictions, Tensor) and predictions.ndim == 2 and predictions.shape[1] > 1
-    return wide and not batch.labels.is_floating_point()
+    return wide and batch.labels.ndim == 1 and not batch.labels.is_floating_point()

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from revgrad.adapter import DomainAdapter
 from revgrad.batch import Batch, select_samples
-from revgrad.objectives.losses import LabelLoss, Losses, cross_entropy, mean_label_loss
+from revgrad.objectives.losses import Losses, mean_label_loss
+from revgrad.tasks.losses import LabelLoss, cross_entropy
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Supervised:
 
     def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:
         if not batch.labelled_count:
+            mean_label_loss(self.label_loss, None, batch)  # its sum over processes takes all
             trained = (p for p in adapter.network.parameters() if p.requires_grad)
             nothing = next(trained).sum() * 0.0
             return Losses(nothing, None, None, None)

@@ -16,14 +16,9 @@ from torch import Tensor, nn
 from revgrad.adapter import DomainAdapter
 from revgrad.batch import Batch
 from revgrad.errors import InputError
-from revgrad.objectives.losses import (
-    LabelLoss,
-    Losses,
-    cross_entropy,
-    domain_loss,
-    mean_label_loss,
-)
+from revgrad.objectives.losses import Losses, domain_loss, mean_label_loss
 from revgrad.reversal import reverse_gradient
+from revgrad.tasks.losses import LabelLoss, cross_entropy
 
 
 class Pass(NamedTuple):

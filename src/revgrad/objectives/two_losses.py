@@ -12,13 +12,12 @@ from revgrad.adapter import DomainAdapter
 from revgrad.batch import Batch
 from revgrad.errors import InputError
 from revgrad.objectives.losses import (
-    LabelLoss,
     Losses,
     combined,
-    cross_entropy,
     domain_loss,
     mean_label_loss,
 )
+from revgrad.tasks.losses import LabelLoss, cross_entropy
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from revgrad.diagnostics.recorder import RecordedEvidence, read_evidence
 from revgrad.diagnostics.symptoms import Symptom, symptoms_of_run
 from revgrad.diagnostics.verdict import Verdict, verdict
 from revgrad.errors import RevgradError
+from revgrad.tasks import restored_task
 from revgrad.training.callbacks import EvaluationRecord, TrainingRecord
 from revgrad.training.run import BASELINE, Run, RunConfig
 
@@ -237,8 +238,9 @@ def _records(run: Run) -> tuple[tuple[TrainingRecord, ...], tuple[EvaluationReco
 def _why_no_evidence(config: RunConfig) -> str:
     """Why there are no pictures of predictions."""
     without = "so there are no clouds, no confusion and no images to show, and nothing to judge by"
-    if config.class_count is None:
-        return f"The labels are numbers, not classes, {without}."
+    task = restored_task(config.task) if config.task else None
+    if task is not None and not task.one_class:
+        return f"The verdict judges predicted classes, and this run is {task.noun}, {without}."
     if "target" not in config.domains and config.method != "source-only":
         return f"The run has no target, {without}."
     return (

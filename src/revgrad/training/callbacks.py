@@ -7,13 +7,14 @@ anything; it never changes the weights.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from revgrad._system import disk_errors, progress_display, terminal
 from revgrad.errors import missing_extra
+from revgrad.tasks.metrics import METRIC_NAMES, Metrics
 
 if TYPE_CHECKING:
     from revgrad.training.trainer import Trainer
@@ -51,8 +52,12 @@ class TrainingRecord:
 
 @dataclass(frozen=True)
 class EvaluationRecord:
-    """Accuracy (regression: loss) on held-out source and, where given, labelled target test;
-    `score`: what the trainer's scorer said, where it has one."""
+    """Results on held-out source and, where given, labelled target test.
+
+    …_accuracy   share of decisions that are right; None of a regression
+    …_metrics    the task's further metrics by name: r2, mean_absolute_error, mean_iou, f1, …
+    score        what the trainer's scorer said, where it has one
+    """
 
     step: int
     source_accuracy: float | None
@@ -61,6 +66,13 @@ class EvaluationRecord:
     target_loss: float | None
     seconds: float
     score: float | None = None
+    source_metrics: dict[str, float] = field(default_factory=dict)
+    target_metrics: dict[str, float] = field(default_factory=dict)
+
+
+def further_metrics(found: Metrics) -> dict[str, float]:
+    """What a record holds beside accuracy and loss."""
+    return {name: value for name, value in found.figures.items() if name != "accuracy"}
 
 
 @dataclass(frozen=True)
@@ -112,11 +124,15 @@ def evaluation_line(record: EvaluationRecord) -> str:
     for name in ("source", "target"):
         accuracy = getattr(record, f"{name}_accuracy")
         loss = getattr(record, f"{name}_loss")
+        metrics = getattr(record, f"{name}_metrics")
         shown = "held-out source" if name == "source" else "target test (shown, never used)"
-        if accuracy is not None:
-            parts.append(f"{shown} accuracy {accuracy:.4f}")
-        elif loss is not None:
-            parts.append(f"{shown} loss {loss:.4f}")
+        found = {} if accuracy is None else {"accuracy": accuracy}
+        found |= {METRIC_NAMES.get(key, key): value for key, value in metrics.items()}
+        if not found and loss is not None:
+            found = {"loss": loss}
+        if found:
+            figures = ", ".join(f"{key} {value:.4f}" for key, value in found.items())
+            parts.append(f"{shown} {figures}")
     return "  ".join(parts)
 
 
@@ -216,3 +232,11 @@ class TensorBoardScalars(Callback):
             value = getattr(record, name)
             if value is not None:
                 self._writer.add_scalar(tag, value, record.step)
+        if isinstance(record, EvaluationRecord):
+            for place, found in (
+                ("held-out source", record.source_metrics),
+                ("target test, never used", record.target_metrics),
+            ):
+                for name, value in found.items():
+                    tag = f"{place}/{METRIC_NAMES.get(name, name)}"
+                    self._writer.add_scalar(tag, value, record.step)

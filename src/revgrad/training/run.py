@@ -85,6 +85,8 @@ class RunConfig:
     normalise: str = "none"  # what the domain classifier does to each sample's features first
     chosen_by: str = ""  # the score that the best evaluated weights are kept by; "": the last are
     encoder: str = ""  # SHA-256 of the encoder's description; "": inputs were arrays or images
+    task: dict[str, Any] = field(default_factory=dict)  # as `Task.describe` says it
+    output: str | int | None = None  # the part of the network's output that is meant
     format: int = 2
 
     @property
@@ -121,6 +123,8 @@ class RunConfig:
             "weights": self.provenance.weights,
             "label loss": self.label_loss,
             "objective": self.objective,
+            "task": self.task,
+            "output": self.output,
         }
         values |= {
             key: value for key, value in self.settings.items() if key not in RESUME_MAY_CHANGE

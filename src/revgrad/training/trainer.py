@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from revgrad._distributed import (
     any_process,
@@ -22,14 +22,20 @@ from revgrad._distributed import (
     rank,
     world_size,
 )
-from revgrad.adapter import DomainAdapter, evaluating, keeping_modes, taking
-from revgrad.batch import map_inputs
+from revgrad.adapter import DomainAdapter, keeping_modes
 from revgrad.domains.domain import Domain
 from revgrad.domains.encoded import encoder_of
 from revgrad.errors import InputError, NonFiniteLossError
-from revgrad.evaluation import Evaluation, check_classes, evaluate
-from revgrad.objectives import Adversarial, Losses, Objective, cross_entropy
-from revgrad.training.callbacks import Callback, EvaluationRecord, TrainingRecord, TrainingResult
+from revgrad.evaluation import check_labels, evaluate
+from revgrad.objectives import Adversarial, Losses, Objective
+from revgrad.tasks import Evaluation, Task, choose_task
+from revgrad.training.callbacks import (
+    Callback,
+    EvaluationRecord,
+    TrainingRecord,
+    TrainingResult,
+    further_metrics,
+)
 from revgrad.training.checkpoint import (
     Checkpoint,
     optimiser_state,
@@ -77,6 +83,7 @@ class Trainer:
                             better: those it likes best are handed back instead of the last
     callbacks               what is told of every record (see callbacks.py)
     provenance              where network and data came from, for the run's configuration
+    task                    what outputs and labels mean; by default what they leave no doubt about
 
     To change what is minimised, write an objective; to watch, write a callback. What is meant to be
     overridden, if anything, is `train_step`.
@@ -97,6 +104,7 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         method: str | None = None,
         provenance: Provenance | None = None,
+        task: Task | None = None,
     ) -> None:
         self.settings = Settings() if settings is None else settings
         self.objective: Objective = Adversarial() if objective is None else objective
@@ -120,7 +128,7 @@ class Trainer:
         )
         if self.channels_last:
             self.adapter.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        outputs = self._check_outputs(domains)
+        self.task, outputs = self._check_outputs(domains, task)
         encoder = encoder_of(source)
         self._encoder_state = None if encoder is None else encoder.state()
         self.config = self._describe(outputs, method, provenance or Provenance())
@@ -180,10 +188,10 @@ class Trainer:
         return factor, rate
 
     def evaluate(self, domain: Domain) -> Evaluation:
-        """Accuracy of what would be handed back now; changes nothing."""
-        loss = getattr(self.objective, "label_loss", cross_entropy)
+        """Loss and metrics of what would be handed back now; changes nothing."""
+        loss = getattr(self.objective, "label_loss", None)
         with self.as_returned():
-            return evaluate(self.adapter.predict, self.adapter, domain, loss)
+            return evaluate(self.adapter.predict, self.adapter, domain, self.task, loss)
 
     def as_returned(self) -> AbstractContextManager[None]:
         """Inside, the network holds the weights that would be handed back now."""
@@ -232,6 +240,8 @@ class Trainer:
             target_loss=None if target is None else target.loss,
             seconds=self._seconds(),
             score=score,
+            source_metrics={} if source is None else further_metrics(source),
+            target_metrics={} if target is None else further_metrics(target),
         )
         self._evaluations.append(record)
         self._record(record)
@@ -399,27 +409,24 @@ class Trainer:
 
     # -- what is trained, and what is written about it ----------------------------------------
 
-    def _check_outputs(self, domains: list[Domain]) -> int | None:
-        """Labels must be among the network's outputs: found out now, not by a crash in a kernel.
+    def _check_outputs(self, domains: list[Domain], given: Task | None) -> tuple[Task, int | None]:
+        """Labels must fit the network's outputs: found out now, not by a crash in a kernel.
 
-        Returns the number of outputs where the network gives one vector a sample.
+        Returns the task, and the number of outputs that a network for it has, where it is known.
         """
-        example = domains[0].batch([0], augment=False).inputs
-        with torch.no_grad(), evaluating(self.adapter), taking(example):
-            shown = self.adapter.predict(map_inputs(lambda x: x.to(self.device), example))
+        source = domains[0]
+        shown = self.adapter.example_output(source.batch([0], augment=False).inputs)
+        assert source.labels is not None  # `check_domains` has seen them
+        labels = source.labels[source.labelled]
+        loss = getattr(self.objective, "label_loss", None)
+        task = choose_task(
+            labels, shown, task=given, label_loss=loss, classes=source.classes, name=source.name
+        )
         evaluated = [domain for domain in (self.held_out, self.test) if domain is not None]
-        if not isinstance(shown, Tensor):
-            if evaluated:
-                raise InputError(
-                    f"the network returns a {type(shown).__name__}: it can be trained with a label "
-                    "loss of your own, but evaluation needs one tensor; take held_out=0 and no "
-                    "test"
-                )
-            return None
-        for domain in [*domains, *evaluated]:
-            if domain.is_classification and shown.ndim == 2:
-                check_classes(domain, shown.shape[1])
-        return int(shown.shape[1]) if shown.ndim == 2 else None
+        for domain in [*domains[1:], *evaluated]:
+            check_labels(task, domain, shown)
+        is_vector = isinstance(shown, torch.Tensor) and shown.ndim == 2
+        return task, int(shown.shape[1]) if is_vector else task.outputs(labels)
 
     def _describe(self, outputs: int | None, method: str | None, given: Provenance) -> RunConfig:
         source = self.batches.domains[0]
@@ -467,6 +474,8 @@ class Trainer:
             encoder="" if self._encoder_state is None else state_digest(self._encoder_state),
             version=__version__,
             label_loss=_name_of(getattr(self.objective, "label_loss", None)),
+            task=self.task.describe(),
+            output=self.adapter.output,
             preprocessing=without_addresses(repr(self.adapter.preprocessing)),
         )
 

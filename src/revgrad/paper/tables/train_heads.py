@@ -91,7 +91,7 @@ def train_head_job(job: Job, progress: Progress) -> Predicted:
     adapted = _adapt(build(width), split, recipe, progress, job)
     assert adapted.result is not None
     last = adapted.result.last
-    predictions = adapted.predict(split.target.without_labels())
+    predictions = adapted.outputs(split.target.without_labels()).argmax(1).numpy()
     return Predicted(
         predictions=predictions,
         target_accuracy=accuracy(predictions, split.target),

@@ -46,7 +46,7 @@ def train_network_job(job: Job, progress: Progress) -> Predicted:
     result = adapted.result
     assert result is not None
     began = time.monotonic()
-    predictions = adapted.predict(data.test.without_labels())
+    predictions = adapted.outputs(data.test.without_labels()).argmax(1).numpy()
     last = result.last
     return Predicted(
         predictions=predictions,
@@ -94,7 +94,7 @@ def synthetic_only_job(job: Job, needed: Job) -> Predicted:
     began = time.monotonic()
     adapted = _trained(needed.folder)
     data = open_job_data(job)
-    predictions = adapted.predict(data.test.without_labels())
+    predictions = adapted.outputs(data.test.without_labels()).argmax(1).numpy()
     return Predicted(
         predictions=predictions,
         target_accuracy=accuracy(predictions, data.test),
