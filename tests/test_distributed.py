@@ -60,6 +60,10 @@ kinds = dict(
     few_source_labels=dict(
         source=source.keeping_labels(3, seed=0), target=target.without_labels(), batch_size=6,
     ),
+    weighted=dict(
+        source=source.weighted(np.linspace(0, 3, 31), by_class="balanced"),
+        target=target.keeping_labels(4, seed=1), batch_size=9, source_share=0.3,
+    ),
     clipped=dict(
         target=target.without_labels(), batch_size=9, max_gradient_norm=0.1,
         max_weight_norm=0.7, ema_decay=0.9,
@@ -149,6 +153,7 @@ KINDS = ("plain", "odd", "one_source_row", "few_labels", "few_source_labels", "c
     [
         *((o, k) for o in OBJECTIVES for k in KINDS),
         *(("means", "wide"), ("adversarial", "wide")),
+        *(("supervised", "weighted"), ("adversarial", "weighted")),
         *((o, k) for o in ("cdan", "mcc", "mdd") for k in ("plain", "odd", "few_labels")),
         *(("coral", "plain"), ("coral", "odd")),
     ],

@@ -119,6 +119,9 @@ class Batch(NamedTuple):
     prefix    where exactly the first `prefix` samples are labelled, their number; else None
     total_samples, total_labelled, total_sizes
               the same counts over all processes: losses are local sums divided by them
+    weights   (n,) float32: how much each label counts; None: all alike. 0 where there is no label
+    total_weight
+              the sum of the weights over all processes
     """
 
     inputs: Inputs
@@ -130,6 +133,8 @@ class Batch(NamedTuple):
     total_samples: int
     total_labelled: int
     total_sizes: tuple[int, ...]
+    weights: Tensor | None = None
+    total_weight: float | None = None
 
     @property
     def labelled_samples(self) -> slice | Tensor:
@@ -158,6 +163,8 @@ class Batch(NamedTuple):
             move(self.labelled),
             move(self.domains),
             *(self.sizes, self.prefix, self.total_samples, self.total_labelled, self.total_sizes),
+            None if self.weights is None else move(self.weights),
+            self.total_weight,
         )
 
     @staticmethod

@@ -16,6 +16,7 @@ from revgrad.batch import Inputs
 from revgrad.domains.domain import UNNAMED, Domain, Store
 from revgrad.domains.labels import as_labels
 from revgrad.domains.sparse import SparseStore, is_sparse
+from revgrad.domains.weights import ClassWeights
 from revgrad.errors import InputError
 
 LAYOUTS = ("auto", "NHWC", "NCHW")
@@ -35,6 +36,8 @@ def from_arrays(
     layout: str = "auto",
     classes: Sequence[str] | None = None,
     groups: Any = None,
+    weights: Any = None,
+    class_weights: ClassWeights | None = None,
     name: str = UNNAMED,
 ) -> Domain:
     """A domain of the rows of an array or tensor, or of a tuple or dict of them.
@@ -54,6 +57,8 @@ def from_arrays(
             names in sorted order
     groups  one a sample, numbers or text (a person, a patient, a recording): samples of one group
             are never divided between training and what is held out
+    weights, class_weights
+            how much each sample's label counts in the label loss (see `Domain.weighted`)
     """
     if layout not in LAYOUTS:
         raise InputError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
@@ -63,7 +68,10 @@ def from_arrays(
     else:
         store = ArrayStore(inputs, layout=layout, name=name)
     values, names = as_labels(labels, name, classes) if labels is not None else (None, classes)
-    return Domain(store, values, classes=names, groups=groups, name=name)
+    domain = Domain(store, values, classes=names, groups=groups, name=name)
+    if weights is None and class_weights is None:
+        return domain
+    return domain.weighted(weights, by_class=class_weights)
 
 
 class ArrayStore:

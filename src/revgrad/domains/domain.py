@@ -15,6 +15,7 @@ from torch import Tensor
 
 from revgrad.batch import Inputs, Samples, map_inputs, tensors_of
 from revgrad.domains.groups import group_numbers, whole_groups
+from revgrad.domains.weights import ClassWeights, class_weights, sample_weights
 from revgrad.errors import InputError
 
 #: The name of a domain that nobody has named; `as_domain` gives such a domain its role's name.
@@ -49,6 +50,7 @@ class Domain:
     hidden values, so nothing behind them can read what was hidden.
 
     groups       one a sample, or None: samples of one group stay together in `split`
+    weights      one a sample, float32, or None: how much its label counts in the label loss
     labels_kept  True where the labels are those that `keeping_labels` left: of a target these are
                  meant for training (semi-supervised), all other labels of a target are dropped
     """
@@ -66,6 +68,7 @@ class Domain:
         files: Sequence[str] | None = None,
         labels_kept: bool = False,
         groups: Any = None,
+        weights: Any = None,
     ) -> None:
         self.store = store
         self._whole = rows is None  # all of the store, in its order
@@ -76,6 +79,7 @@ class Domain:
         self.files = files  # one per row, where the inputs came from files
         self.labels_kept = labels_kept
         self.groups = None if groups is None else group_numbers(groups, len(self.rows), name)
+        self.weights = None if weights is None else sample_weights(weights, len(self.rows), name)
         self._labels = None if labels is None else _checked_labels(labels, len(self.rows), name)
         self._labelled = None if labelled is None or labelled.all() else labelled.astype(bool)
         if self._labels is not None and self.classes is not None and self.is_classification:
@@ -159,6 +163,8 @@ class Domain:
         if self._labels is not None:
             digest.update(np.ascontiguousarray(self._labels).tobytes())
             digest.update(self.labelled.tobytes())
+            if self.weights is not None:
+                digest.update(self.weights.tobytes())
         return digest.hexdigest()[:16]
 
     # -- reading ------------------------------------------------------------------------------
@@ -198,6 +204,7 @@ class Domain:
             "files": self.files,
             "labels_kept": self.labels_kept,
             "groups": self.groups,
+            "weights": self.weights,
         }
         values.update(changes)
         return Domain(values.pop("store"), values.pop("labels"), **values)
@@ -211,6 +218,7 @@ class Domain:
             labelled=None if self._labelled is None else self._labelled[where],
             files=None if self.files is None else [self.files[i] for i in where],
             groups=None if self.groups is None else self.groups[where],
+            weights=None if self.weights is None else self.weights[where],
             name=name or self.name,
         )
 
@@ -269,6 +277,20 @@ class Domain:
         rows = [np.flatnonzero(self._labels == label) for label in np.unique(self._labels)]
         most = max(map(len, rows))
         return self.subset(np.sort(np.concatenate([np.resize(one, most) for one in rows])))
+
+    def weighted(self, weights: Any = None, *, by_class: ClassWeights | None = None) -> Domain:
+        """The same samples, whose labels count as much as these weights say; None: all alike.
+
+        by_class   "balanced" (all classes weigh alike), a dict from a class's name or number to its
+                   weight, or a weight for each class; both given: their product
+        """
+        given = None if weights is None else sample_weights(weights, len(self), self.name)
+        if by_class is not None:
+            if self._labels is None or self.labelled_count < len(self):
+                raise InputError(f"{self.name}: class weights need one class label a sample")
+            found = class_weights(by_class, self._labels, self.classes, self.name)
+            given = found if given is None else given * found
+        return self._with(weights=given)
 
     def augmented(self, augmentation: Augmentation | None) -> Domain:
         """The same domain; in training, `augmentation(inputs, generator)` changes each batch."""

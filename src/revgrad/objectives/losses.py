@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -11,7 +12,7 @@ from revgrad._distributed import sum_over_processes
 from revgrad.adapter import DomainAdapter
 from revgrad.batch import Batch
 from revgrad.errors import InputError
-from revgrad.tasks.losses import LabelLoss
+from revgrad.tasks.losses import LabelLoss, cross_entropy
 
 
 class Losses(NamedTuple):
@@ -66,6 +67,8 @@ def mean_label_loss(label_loss: LabelLoss, predictions: Any, batch: Batch) -> Te
     The count is of samples or, of a loss that has `positions`, of labelled positions: these are
     known from the labels alone, and every process takes part in their sum.
     """
+    if batch.weights is not None:
+        return weighted_label_loss(label_loss, predictions, batch)
     labels = batch.labels[batch.labelled_samples]
     positions = getattr(label_loss, "positions", None)
     if positions is not None:
@@ -86,6 +89,37 @@ def mean_label_loss(label_loss: LabelLoss, predictions: Any, batch: Batch) -> Te
         )
     per_row = values if values.ndim == 1 else values.flatten(1).mean(1)
     return per_row.sum() / batch.total_labelled
+
+
+def weighted_label_loss(label_loss: LabelLoss, predictions: Any, batch: Batch) -> Tensor | None:
+    """Σ w ℓ of this process's labelled samples over all processes' Σ w; None where it has none.
+
+    Of a loss that has `positions`, every position weighs as much as its sample.
+    """
+    assert batch.weights is not None
+    assert batch.total_weight is not None
+    where = batch.labelled_samples
+    labels, weights = batch.labels[where], batch.weights[where]
+    positions = getattr(label_loss, "positions", None)
+    if positions is not None:
+        total = sum_over_processes((positions(labels) * weights).sum())
+        if predictions is None:
+            return None
+        sums = label_loss(predictions, labels)
+        return (sums * weights.to(sums.dtype)).sum() / torch.where(total > 0, total, 1.0)
+    if predictions is None:
+        return None
+    if label_loss is cross_entropy:
+        values = F.cross_entropy(predictions, labels, reduction="none")
+    else:
+        values = label_loss(predictions, labels)
+    if values.ndim == 0 or values.shape[0] != len(labels):
+        raise InputError(
+            f"the label loss gave shape {tuple(values.shape)} for {len(labels)} samples: weights "
+            "need one value per sample (reduction='none')"
+        )
+    per_sample = values if values.ndim == 1 else values.flatten(1).mean(1)
+    return (per_sample * weights.to(per_sample.dtype)).sum() / (batch.total_weight or 1.0)
 
 
 def combined(label: Tensor | None, term: Tensor, shown: Tensor, logits: Tensor | None) -> Losses:

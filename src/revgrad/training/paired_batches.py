@@ -57,6 +57,7 @@ class PairedBatches:
         ]
         self._local_sizes = tuple(part.stop - part.start for part in self._local)
         self._fixed = self._fixed_fields()
+        self._has_weights = any(d.weights is not None and d.labelled_count for d in self.domains)
         # domains whose reading draws random numbers, in an augmentation or in the user's dataset
         self._random = {
             number
@@ -76,6 +77,18 @@ class PairedBatches:
         for number, domain in enumerate(self.domains):
             generator = self._generator(step, number) if number in self._random else None
             parts.append(domain.batch(own[number], generator))
+        batch = self._joined(parts, drawn)
+        return self._weighted(batch, drawn, own) if self._has_weights else batch
+
+    def _weighted(
+        self, batch: Batch, drawn: Sequence[np.ndarray], own: Sequence[np.ndarray]
+    ) -> Batch:
+        """With the labels' weights, and their sum over all processes: each knows every domain."""
+        local = np.concatenate([_weights(d, i) for d, i in zip(self.domains, own, strict=True)])
+        total = sum(float(_weights(d, i).sum()) for d, i in zip(self.domains, drawn, strict=True))
+        return batch._replace(weights=torch.from_numpy(local), total_weight=total)
+
+    def _joined(self, parts: list[Samples], drawn: Sequence[np.ndarray]) -> Batch:
         if self._fixed is None:
             # all processes know every domain, so the global count needs no communication
             labelled = [d.labelled[i].sum() for d, i in zip(self.domains, drawn, strict=True)]
@@ -144,6 +157,15 @@ class PairedBatches:
             total_samples=sum(self.sizes),
             total_labelled=sum(n for n, w in zip(self.sizes, whole, strict=True) if w),
         )
+
+
+def _weights(domain: Domain, indices: np.ndarray) -> np.ndarray:
+    """(n,) float32: the weights of the samples' labels; 0 where a sample has none."""
+    labelled: np.ndarray = domain.labelled[indices].astype(np.float32)
+    if domain.weights is None:
+        return labelled
+    weights: np.ndarray = labelled * domain.weights[indices]
+    return weights
 
 
 class _Fixed(NamedTuple):
