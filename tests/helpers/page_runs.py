@@ -74,6 +74,7 @@ def config_of(made: Made) -> RunConfig:
         input_shape=[3, SIDE, SIDE],
         outputs=len(made.classes or "abc"),
         class_count=None if made.regression else len(made.classes or "abc"),
+        task={"name": "regression" if made.regression else "classes"},
         classes=None if made.classes is None else list(made.classes),
         domain_classifier=[100],
         domains=domains,

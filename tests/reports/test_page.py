@@ -118,7 +118,10 @@ def test_numbers_that_are_not_finite_are_null_in_the_data(tmp_path: Path) -> Non
     ("made", "words"),
     [
         (Made(evidence=False), "The run recorded no evidence"),
-        (Made(regression=True, classes=None), "The labels are numbers, not classes"),
+        (
+            Made(regression=True, classes=None),
+            "The verdict judges predicted classes, and this run is a regression",
+        ),
         (Made(reached=0, evidence=False), "Nothing is recorded"),
         (Made(reached=20), "unfinished, step 20 of 40"),
         (Made(reached=20), "step 20, the last evaluation so far"),

@@ -269,7 +269,6 @@ REGRESSION = next(case for case in CASES if case.name == "regression")
         ({"method": "adversarial-entropy"}, "is for one class a sample, and this is a regression"),
         ({"recipe": "recommended"}, "method 'adversarial-consistency' is for one class a sample"),
         ({"return_weights": "best"}, "judges by predicted classes, and this is a regression"),
-        ({"balanced": True}, "can't be balanced: it needs a class label on every row"),
     ],
 )
 def test_what_is_for_classes_says_so(more: Any, message: str) -> None:
