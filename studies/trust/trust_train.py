@@ -18,7 +18,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "pairs"))
 from pair_catalogue import PAIRS, PairData
 from revgrad import adapt, from_arrays
-from revgrad._system import write_json
+from revgrad._seals import write_sealed
 from revgrad.diagnostics.recorder import read_evidence
 from revgrad.errors import NonFiniteLossError
 from trust_trials import TRIALS, Trial
@@ -69,7 +69,7 @@ def train(folder: Path, pair: str, trial: Trial) -> None:
     for path in folder.glob("checkpoint*"):  # nobody goes on from here
         path.unlink()
     _share_samples(folder)
-    write_json(
+    write_sealed(
         folder / TRUTH,
         {
             "target_accuracy": end,
