@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from revgrad.diagnostics.inputs import probabilities
 from revgrad.diagnostics.opinions import Opinion, opinions_on, standardised
 from revgrad.diagnostics.reverse_validation import reverse_validation
 from revgrad.diagnostics.signs import committee, comparison_signs, opinion_signs
+from revgrad.diagnostics.unanimity import unanimity
 from revgrad.diagnostics.views import colours, kind_of, random_convolutions, texture, views
 from revgrad.errors import InputError
 
@@ -194,6 +196,28 @@ def test_opinions_see_which_network_is_right() -> None:
     assert signs["differing"] == 0.5
     same = comparison_signs(good, good)
     assert same["opinion-committee"] == same["opinion-committee-hard"] == 0
+
+
+def test_unanimity() -> None:
+    """Told where all kinds of evidence agree, and not where they know nothing of the task."""
+    labels = np.arange(240) % 3
+    own = 3 * np.eye(3)[labels] + RNG.normal(size=(240, 3))
+    target = 3 * np.eye(3)[labels] + RNG.normal(size=(240, 3))
+    wrong = np.where(np.arange(240) < 120, (labels + 1) % 3, labels)
+    good, bad = model(labels, target, labels, own), model(wrong, target, labels, own)
+    sure, unsure = 4 * np.eye(3)[labels], 0.03 * np.eye(3)[wrong]
+    good, bad = replace(good, target_logits=sure), replace(bad, target_logits=unsure)
+    found = unanimity(good, bad)
+    assert found.outcome == "adapted"
+    assert found.gain == pytest.approx(0.5, abs=0.15)
+    assert unanimity(bad, good).outcome == "harmed"
+    assert unanimity(good, good).outcome == "no gain"
+    assert found.opposes("harmed")
+    assert not found.opposes("adapted")
+    noise = RNG.normal(size=(240, 3))
+    unrelated = {"source_inputs": noise, "source_features": noise}
+    ignorant = unanimity(replace(good, **unrelated), replace(bad, **unrelated))
+    assert ignorant.outcome is None
 
 
 def test_a_committee_and_its_signs_by_loops() -> None:

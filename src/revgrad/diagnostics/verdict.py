@@ -25,10 +25,11 @@ from revgrad.diagnostics.accuracy_estimate import (
     correctness,
     has_informative_opinion,
 )
-from revgrad.diagnostics.evidence import Evidence
+from revgrad.diagnostics.evidence import LABELLED_SOURCE, Evidence
 from revgrad.diagnostics.recorder import RecordedEvidence, read_evidence
 from revgrad.diagnostics.scores import SCORES, available_scores, score
 from revgrad.diagnostics.symptoms import Symptom, symptoms_of_run
+from revgrad.diagnostics.unanimity import NEEDS, Unanimity, unanimity
 from revgrad.diagnostics.vetoes import (
     COLLAPSED_VARIETY,
     FORGOTTEN,
@@ -131,8 +132,10 @@ def judge(
     own_start   whether that is the same training, early on: a network that has hardly learned the
                 source yet is nothing to have adapted beyond
     """
-    found = comparison(after, before)
-    decision = _decided(found, after, before, failure, own_start)
+    found, votes = comparison(after, before), _votes(after, before)
+    if votes is not None and votes.outcome is not None:
+        found = _with_gain(found, votes.gain)
+    decision = _decided(found, votes, after, before, failure, own_start)
     return Verdict(
         decision.outcome,
         _verdict_sentence(decision, found, compared_with, failure),
@@ -158,6 +161,7 @@ class Decision:
 
 def _decided(
     found: Comparison,
+    votes: Unanimity | None,
     after: Evidence | None,
     before: Evidence | None,
     failure: str | None,
@@ -168,7 +172,7 @@ def _decided(
         return Decision("harmed", "the training failed", failure)
     if after is None:
         return Decision("can't tell", "no evidence")
-    estimated = _by_estimates(found)
+    estimated = _by_estimates(found, votes, _are_images(after))
     vetoes = find_vetoes(after, before)
     for veto in vetoes:
         collapsed = veto.name != "source forgotten"
@@ -189,20 +193,48 @@ def _decided(
     return estimated
 
 
-def _by_estimates(found: Comparison) -> Decision:
-    """The outcome of the estimates alone."""
+def _by_estimates(found: Comparison, votes: Unanimity | None, images: bool) -> Decision:
+    """The outcome of the estimates alone: what evidences of different kinds agree in; of images
+    otherwise the opinion of edges, unless all others oppose it."""
     if found.gain is None or found.after is None:
         return Decision("can't tell", "nothing to compare with")
-    if found.by_signs:
-        return Decision(told(found.gain, found.differing), "the second opinion")
     if found.differing < MEANINGFUL_GAIN:
         seen = f"{found.differing:.1%} of the target samples are predicted otherwise"
         return Decision("no gain", "the predictions themselves", seen)
+    if votes is not None and votes.outcome is not None:
+        return Decision(votes.outcome, "opinions of different kinds, all of them")
+    if found.by_signs and (images or votes is None):
+        outcome = told(found.gain, found.differing)
+        if votes is not None and votes.opposes(outcome):
+            return Decision("can't tell", "evidences contradict each other", votes.why)
+        return Decision(outcome, "the second opinion")
+    if votes is not None:
+        return Decision("can't tell", "opinions of different kinds", votes.why)
     if found.gain < -CONFIDENT_LOSS:
         return Decision("harmed", "confidence")
     return Decision(
         "can't tell", "confidence alone", "there is no second opinion that knows the task"
     )
+
+
+def _votes(after: Evidence | None, before: Evidence | None) -> Unanimity | None:
+    """None where there are no inputs to ask other classifiers about."""
+    if after is None or before is None or not (after.has(*NEEDS) and before.has(*LABELLED_SOURCE)):
+        return None
+    return unanimity(after, before)
+
+
+def _are_images(evidence: Evidence) -> bool:
+    return evidence.target_inputs is not None and evidence.target_inputs.ndim == 4
+
+
+def _with_gain(found: Comparison, gain: float) -> Comparison:
+    """The same with another estimate of the gain."""
+    if found.after is None or found.before is None:
+        return found
+    gain = float(np.clip(gain, found.after.value - 1, found.after.value))
+    below = _moved(found.before, found.after.value - gain)
+    return replace(found, gain=gain, before=below)
 
 
 def told(gain: float, differing: float) -> Outcome:
