@@ -245,14 +245,15 @@ def test_confidence_alone_never_says_adapted() -> None:
 
 
 def test_the_numbers_agree() -> None:
-    """The points that are named are the difference of both accuracies that are shown."""
+    """Both accuracies that are named are those that are shown; each rests on its own evidence."""
     found = judge(evidence(180, seed=1), evidence(80, seed=1), compared_with="what there was")
     assert found.estimate is not None
     assert found.baseline is not None
-    assert found.gain == pytest.approx(found.estimate.value - found.baseline.value)
-    assert (
-        f"{100 * found.gain:.0f} points more than the {found.baseline.value:.0%}" in found.sentence
-    )
+    assert f"An estimated {found.estimate.value:.0%} of the target" in found.sentence
+    assert f"what there was, which has an estimated {found.baseline.value:.0%}" in found.sentence
+    beside_better = judge(evidence(80, seed=1), evidence(180, seed=1), compared_with="x")
+    assert beside_better.baseline is not None
+    assert beside_better.baseline.value == pytest.approx(found.estimate.value, abs=1e-9)
 
 
 @pytest.mark.parametrize(("before", "after", "place"), [(80, 180, 2), (180, 80, 0)])

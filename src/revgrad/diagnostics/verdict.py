@@ -16,8 +16,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import numpy as np
-
 from revgrad.diagnostics.accuracy_estimate import (
     AccuracyEstimate,
     accuracy_by_logits,
@@ -133,8 +131,8 @@ def judge(
                 source yet is nothing to have adapted beyond
     """
     found, votes = comparison(after, before), _votes(after, before)
-    if votes is not None and votes.outcome is not None:
-        found = _with_gain(found, votes.gain)
+    if votes is not None and votes.outcome is not None and not found.by_signs:
+        found = replace(found, gain=votes.gain)
     decision = _decided(found, votes, after, before, failure, own_start)
     return Verdict(
         decision.outcome,
@@ -228,15 +226,6 @@ def _are_images(evidence: Evidence) -> bool:
     return evidence.target_inputs is not None and evidence.target_inputs.ndim == 4
 
 
-def _with_gain(found: Comparison, gain: float) -> Comparison:
-    """The same with another estimate of the gain."""
-    if found.after is None or found.before is None:
-        return found
-    gain = float(np.clip(gain, found.after.value - 1, found.after.value))
-    below = _moved(found.before, found.after.value - gain)
-    return replace(found, gain=gain, before=below)
-
-
 def told(gain: float, differing: float) -> Outcome:
     """The outcome of an estimated gain, where this share of the samples is predicted otherwise."""
     doubt = min(DOUBT, DOUBT_OF_DIFFERING * differing)
@@ -252,8 +241,7 @@ class Comparison:
     """Estimates of two models by the same method; None where there is too little to go by.
 
     gain        how much more of the target is predicted right, estimated on the samples that the
-                two predict otherwise: on all others they are right or wrong together. `before`
-                is `after` less the gain
+                two predict otherwise: on all others they are right or wrong together
     differing   the share of those samples
     by_signs    whether a second opinion was heard
     """
@@ -282,16 +270,7 @@ def comparison(after: Evidence | None, before: Evidence | None) -> Comparison:
     gain = values[0].value - values[1].value
     if by_signs:
         gain = float(((correctness(after) - correctness(before)) * differ).mean())
-    gain = float(np.clip(gain, values[0].value - 1, values[0].value))
-    below = _moved(values[1], values[0].value - gain)
-    return Comparison(values[0], below, gain, float(differ.mean()), by_signs)
-
-
-def _moved(estimate: AccuracyEstimate, value: float) -> AccuracyEstimate:
-    """The estimate at another value, its interval as wide as it is."""
-    offset = value - estimate.value
-    low, high = (min(max(edge + offset, 0.0), 1.0) for edge in (estimate.low, estimate.high))
-    return replace(estimate, value=value, low=min(low, value), high=max(high, value))
+    return Comparison(values[0], values[1], gain, float(differ.mean()), by_signs)
 
 
 def _verdict_sentence(
@@ -311,10 +290,12 @@ def _verdict_sentence(
         return f"It is worse than {compared_with}, by what rules an adaptation out: {decision.by}."
     if decision.outcome == "can't tell" and decision.seen:
         return f"It can't be told whether it is better than {compared_with}: {decision.seen}."
-    points, below = abs(100 * found.gain), f"{found.before.value:.0%}"
+    below = f", which has an estimated {found.before.value:.0%}"
+    if (found.after.value > found.before.value) != (decision.outcome == "adapted"):
+        below = ""  # the gain rests on other evidence than the two estimates
     words = {
-        "adapted": f"{points:.0f} points more than the {below} of {compared_with}",
-        "harmed": f"{points:.0f} points fewer than the {below} of {compared_with}",
+        "adapted": f"more than by {compared_with}{below}",
+        "harmed": f"fewer than by {compared_with}{below}",
         "no gain": f"about as much as by {compared_with}",
         "can't tell": f"{100 * found.gain:+.1f} points from {compared_with}: too near to tell",
     }
