@@ -340,11 +340,18 @@ def is_it_working() -> Slots:
 
 
 #: Page → its template in docs/templates/ and its slots.
+def estimators() -> Slots:
+    """scikit-learn's checks that the estimators do not pass, from the list that the test reads."""
+    exceptions = json.loads((ROOT / "docs" / "check_estimator.json").read_text(encoding="utf-8"))
+    return {"exceptions": "\n".join(f"| `{name}` | {why} |" for name, why in exceptions.items())}
+
+
 PAGES: dict[str, tuple[str, Callable[[], Slots]]] = {
     "README.md": ("README.md.jinja", readme),
     "docs/architecture.md": ("architecture.md.jinja", architecture),
     "docs/cli.md": ("cli.md.jinja", cli),
     "docs/domains.md": ("domains.md.jinja", domains),
+    "docs/estimators.md": ("estimators.md.jinja", estimators),
     "docs/is-it-working.md": ("is-it-working.md.jinja", is_it_working),
     "docs/results.md": ("results.md.jinja", results),
     "docs/reversal-study.md": ("reversal-study.md.jinja", reversal_study),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         open_domain,
     )
     from revgrad.errors import RevgradError
+    from revgrad.estimators import DANNClassifier, DANNRegressor
     from revgrad.exporting import export
     from revgrad.networks import Blueprint, DomainClassifier
     from revgrad.objectives import (
@@ -68,6 +69,8 @@ _HOMES = {
     "Blueprint": "networks",
     "Callback": "training",
     "Constant": "schedules",
+    "DANNClassifier": "estimators",
+    "DANNRegressor": "estimators",
     "Domain": "domains",
     "DomainAdapter": "adapter",
     "DomainClassifier": "networks",
@@ -120,6 +123,8 @@ __all__ = [
     "ConditionalReversal",
     "Constant",
     "CovarianceMatching",
+    "DANNClassifier",
+    "DANNRegressor",
     "Domain",
     "DomainAdapter",
     "DomainClassifier",
@@ -171,6 +176,7 @@ _ROOMS = frozenset(
         "diagnostics",
         "domains",
         "errors",
+        "estimators",
         "evaluation",
         "exporting",
         "model_selection",

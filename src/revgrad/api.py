@@ -678,20 +678,18 @@ def _adapter(
 
 def _registered_network(folder: Path, config: RunConfig) -> nn.Module:
     shape = config.input_shape
-    if zoo_of(config.network) is not None:
-        channels, size = (shape[0], (shape[1], shape[2])) if len(shape) == 3 else (1, (1, 1))
-    elif config.network in NETWORKS:
-        channels, size = shape[0], (shape[1], shape[2])
-    else:
+    if zoo_of(config.network) is None and config.network not in NETWORKS:
         raise RunError(
             f"{folder} holds a network of your own ({config.network}): give it again "
             "(network=… or --network module:function)"
         )
+    channels, size = (shape[0], (shape[1], shape[2])) if len(shape) == 3 else (1, (1, 1))
     return build_network(
         config.network,
         classes=config.outputs or config.class_count or 1,
         channels=channels,
         size=size,
+        shape=None if isinstance(shape, dict) else shape,
         seed=0,
         weights=NO_WEIGHTS,
     )

@@ -105,7 +105,8 @@ class Preprocessing(nn.Module):
     @staticmethod
     def fit(*domains: Domain, per_image: bool = False) -> Preprocessing:
         """Images and volumes: one mean per channel over all `domains` together, one scale, their
-        standard deviation. Vectors of floats: a mean and a standard deviation per feature.
+        standard deviation. Vectors of floats: a mean and a standard deviation per feature;
+        series of floats (channels, time): per channel.
 
         The paper subtracts the mean and does not say whose. One mean for all domains keeps the
         shift between them (a mean each would hide part of it from the domain classifier), and the
@@ -115,7 +116,7 @@ class Preprocessing(nn.Module):
         """
         if any(getattr(domain.store, "prepared", False) for domain in domains):
             return Preprocessing.identity()
-        if all(_are_vectors(domain) for domain in domains):
+        if all(_are_vectors_or_series(domain) for domain in domains):
             return _standardised(domains)
         if not all(_are_pixels(domain) for domain in domains):
             return Preprocessing.identity()
@@ -134,18 +135,20 @@ def _are_pixels(domain: Domain) -> bool:
     return isinstance(example, Tensor) and example.dtype == torch.uint8 and example.ndim == 5
 
 
-def _are_vectors(domain: Domain) -> bool:
-    """Whether every input is one vector of floats."""
+def _are_vectors_or_series(domain: Domain) -> bool:
+    """Whether every input is one vector of floats, or one series (channels, time) of them."""
     if not len(domain):
         return False
     example = domain.batch([0], augment=False).inputs
-    return isinstance(example, Tensor) and example.ndim == 2 and example.is_floating_point()
+    return isinstance(example, Tensor) and example.ndim in (2, 3) and example.is_floating_point()
 
 
 def _standardised(domains: Sequence[Domain]) -> Preprocessing:
-    """Each feature by its mean and standard deviation over the domains, which weigh alike. A
-    feature that never changes is not scaled."""
-    samples = [_spaced_inputs(domain) for domain in domains]
+    """Each feature, or channel, by its mean and standard deviation over the domains, which weigh
+    alike. A feature that never changes is not scaled."""
+    given = [_spaced_inputs(domain) for domain in domains]
+    series = given[0].ndim == 3  # every moment is a sample of its channel
+    samples = [v.transpose(1, 2).flatten(0, 1) if series else v for v in given]
     origin = samples[0][0]  # about it, squares of large numbers do not cancel
     first = torch.stack([(values - origin).mean(0) for values in samples]).mean(0)
     second = torch.stack([(values - origin).square().mean(0) for values in samples]).mean(0)
@@ -153,7 +156,8 @@ def _standardised(domains: Sequence[Domain]) -> Preprocessing:
     tiny = 1e-7 * torch.stack([values.abs().amax(0) for values in samples]).amax(0)
     scale = torch.where(scale > tiny, scale, torch.ones_like(scale))
     dtype = torch.get_default_dtype()
-    return Preprocessing((origin + first).to(dtype), scale.to(dtype))
+    mean, scale = (origin + first).to(dtype), scale.to(dtype)
+    return Preprocessing(mean[:, None], scale[:, None]) if series else Preprocessing(mean, scale)
 
 
 def _spaced_inputs(domain: Domain) -> Tensor:

@@ -1,5 +1,5 @@
-"""Recipes: whole ways of training, by name: `PAPER`, as printed, `STABILISED`, for any data, and
-`RECOMMENDED`, for images.
+"""Recipes: whole ways of training, by name: `PAPER`, as printed, `STABILISED`, for any data,
+`RECOMMENDED`, for images, `VECTORS` and `REGRESSION`, for vectors, tables and series.
 
 `PAPER` is the paper's own (§4, appendix C). `RECOMMENDED` is one set of settings for image domains,
 best with a network that has batch normalisation, as `compact`. It differs from the paper's in
@@ -17,6 +17,12 @@ best with a network that has batch normalisation, as `compact`. It differs from 
 are divided by their root mean square in front of the domain classifier, λ waits until the source's
 classes are learned, the source's classes come alike often, each domain has BatchNorm statistics of
 its own in training, Adam, gradients limited in norm, and the EMA of the weights is handed back.
+
+`VECTORS` is `RECOMMENDED`'s objective for classes of vectors and series: the small change is noise
+of a share of each feature's deviation, the reversal is .1 λ, and a large, constant learning rate
+lets pseudo-labels travel along the target's clusters. Its numbers were chosen by the mutual
+information of target predictions on two moons turned by 20 to 45 degrees, no target label read.
+`REGRESSION` matches the domains' features by a kernel (MMD), which needs no classes.
 """
 
 from __future__ import annotations
@@ -29,7 +35,14 @@ from torch import nn
 
 from revgrad.errors import InputError, unknown
 from revgrad.networks.domain_classifier import NORMALISATIONS, Normalisation
-from revgrad.objectives import OBJECTIVES, LabelLoss, Objective, cross_entropy
+from revgrad.objectives import (
+    OBJECTIVES,
+    AdversarialConsistency,
+    LabelLoss,
+    Noise,
+    Objective,
+    cross_entropy,
+)
 from revgrad.schedules import Annealed, RampUp
 from revgrad.training.settings import Settings, SettingsChanges, without_addresses
 
@@ -150,11 +163,35 @@ STABILISED = Recipe(
     balanced=True,
 )
 
+VECTORS = Recipe(
+    AdversarialConsistency(weight=3.0, threshold=0.8, reversal=0.1, augment=Noise(0.1)),
+    Settings(
+        steps=1000,
+        learning_rate=0.02,
+        adaptation_factor=RampUp(2.0),
+        optimiser="adam",
+        ema_decay=0.99,
+    ),
+)
+
+REGRESSION = Recipe(
+    "kernel-matching",
+    Settings(
+        steps=1500,
+        learning_rate=Annealed(0.003, 10.0, 0.75),
+        adaptation_factor=RampUp(10.0),
+        optimiser="adam",
+        ema_decay=0.99,
+    ),
+)
+
 #: Recipes by the name that `adapt(recipe=…)` and `revgrad train --recipe` take.
 RECIPES: dict[str, Recipe] = {
     "paper": PAPER,
     "stabilised": STABILISED,
     "recommended": RECOMMENDED,
+    "vectors": VECTORS,
+    "regression": REGRESSION,
 }
 
 

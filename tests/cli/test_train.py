@@ -160,10 +160,29 @@ def test_a_blueprint_of_one_s_own_holds_on_the_command_line(place: Path, call: C
     assert "layers.1" in next(s for s in listed.out.splitlines() if "(default)" in s)
 
 
-def test_a_named_network_is_for_images(place: Path, call: Call) -> None:
+@pytest.mark.parametrize(("shape", "network"), [((5,), "perceptron"), ((3, 12), "series")])
+def test_the_default_network_is_by_the_inputs_shape(
+    place: Path, call: Call, shape: tuple[int, ...], network: str
+) -> None:
+    """And the run is opened again by its network's name."""
+    inputs = np.random.default_rng(0).normal(size=(40, *shape)).astype(np.float32)
+    np.savez("s.npz", inputs=inputs, labels=np.arange(40) % 2)
+    words = ["--source", "s.npz", "--target", "s.npz", "--steps", "3", "--recipe", "vectors"]
+    shown = call("train", *words, "-o", "run", "--quiet")
+    assert shown.code == 0, shown.err
+    assert Run("run").config.network == network
+    predicted = call("predict", "run", "s.npz", "-o", "predictions.csv")
+    assert predicted.code == 0, predicted.err
+    assert len((place / "predictions.csv").read_text().splitlines()) == 41
+    listed = call("layers", network)
+    assert listed.code == 0, listed.err
+
+
+def test_a_network_for_images_takes_no_vectors(place: Path, call: Call) -> None:
     vectors = np.random.default_rng(0).normal(size=(20, 5)).astype(np.float32)
     np.savez("s.npz", inputs=vectors, labels=np.arange(20) % 2)
-    shown = call("train", "--source", "s.npz", "--target", "s.npz", "-o", "run")
+    words = ["--source", "s.npz", "--target", "s.npz", "--network", "compact"]
+    shown = call("train", *words, "-o", "run")
     assert shown.code == 2
     assert "network 'compact' takes images" in shown.line
     assert "inputs of shape (5,)" in shown.line

@@ -19,6 +19,8 @@ from revgrad.errors import InputError, UnknownNameError
 from revgrad.networks import (
     NETWORKS,
     CompactNetwork,
+    Perceptron,
+    SeriesNetwork,
     blueprint_named,
     build_network,
     initialise,
@@ -158,6 +160,7 @@ def images(case: Case, rows: int = 4, dtype: torch.dtype = torch.float32) -> Ten
 
 def test_the_registry_is_what_is_tested() -> None:
     elsewhere = {"efficientnet-lite0": EfficientNetLite0.pretrained, "compact": CompactNetwork}
+    elsewhere |= {"perceptron": Perceptron, "series": SeriesNetwork}  # in test_by_shape.py
     tested = {case.name: case.network for case in CASES} | elsewhere
     assert tested == {name: named(text) for name, text in NETWORKS.items()}
 
@@ -171,6 +174,8 @@ def test_every_named_network_has_a_size_of_its_own() -> None:
         "gtsrb": 40,
         "alexnet": 224,
         "compact": 28,
+        "perceptron": None,
+        "series": None,
         "efficientnet-lite0": 224,
         "one-hidden": 28,
     }
@@ -464,7 +469,10 @@ def test_build_network_of_the_users_own(own_module: str) -> None:
     assert torch.equal(net.weight, build_network(f"{own_module}:some", **SETTINGS).weight)
     other = build_network(f"{own_module}:some", **{**SETTINGS, "seed": 3})
     assert not torch.equal(net.weight, other.weight)
-    assert build_network(f"{own_module}:everything", **SETTINGS).settings == SETTINGS
+    assert build_network(f"{own_module}:everything", **SETTINGS).settings == {
+        **SETTINGS,
+        "shape": (1, 28, 28),
+    }
     assert isinstance(build_network(f"{own_module}:lazy", **SETTINGS), nn.Linear)
 
 

@@ -102,7 +102,7 @@ class TrainingData:
 
 
 def open_training_data(
-    network: str,
+    network: str | None,
     source: str,
     target: str | None,
     test: str | None = None,
@@ -113,13 +113,14 @@ def open_training_data(
 ) -> TrainingData:
     """Open what the options name.
 
+    network              None: the default for inputs of the source's shape
     images               a size of None is the one that the network is made for
     with_target_labels   whether the target keeps the labels it has; else they are dropped unread
     """
     from revgrad.domains import FrameEncoder, encoder_of
-    from revgrad.networks import blueprint_named
+    from revgrad.networks import blueprint_named, default_network
 
-    blueprint = blueprint_named(network)
+    blueprint = blueprint_named(network or "compact")
     if images.size is None and blueprint is not None and blueprint.size is not None:
         images = replace(images, size=str(blueprint.size))
     if blueprint is not None and blueprint.channels == 3:
@@ -137,7 +138,8 @@ def open_training_data(
         unlabelled = images.opened(target, labels=labels, classes=labelled.classes)
     if test is not None:
         tested = images.opened(test, classes=labelled.classes)
-    return TrainingData(network, labelled, unlabelled, tested, task)
+    chosen = network or default_network(labelled.shape)
+    return TrainingData(chosen, labelled, unlabelled, tested, task)
 
 
 def load_run(folder: Path, network: str | None, task: str | None = None) -> Adapted:
@@ -195,14 +197,14 @@ def _network_for(
     network: str, shape: Any, outputs: int, seed: int, weights: str | None = None
 ) -> nn.Module:
     """The network for inputs of `shape`: images, or anything else (then without a size)."""
-    from revgrad.networks import NETWORKS, build_network
+    from revgrad.networks import BY_SHAPE, NETWORKS, build_network
     from revgrad.networks.registry import PRETRAINED
 
     of_images = _image_shape(shape)
-    if network in NETWORKS and of_images is None:
+    if network in NETWORKS and network not in BY_SHAPE and of_images is None:
         raise InputError(
-            f"network '{network}' takes images, not inputs of shape {shape}: name one of your own, "
-            "--network module:function"
+            f"network '{network}' takes images, not inputs of shape {shape}: take perceptron "
+            "(vectors), series (channels, time), or your own, --network module:function"
         )
     channels, height, width = of_images or (1, 1, 1)
     return build_network(

@@ -98,10 +98,18 @@ def _list_layers(options: LayersOptions) -> None:
     usual = USUAL_SIZE if blueprint is None else blueprint.size or USUAL_SIZE
     size = height_and_width(parse_size(options.size) or usual)
     channels, classes = options.channels, options.classes
+    # a series is as long as an image is wide
+    inputs = (channels, size[1]) if options.network == "series" else (channels, *size)
     network = build_network(
-        options.network, classes=classes, channels=channels, size=size, seed=0, weights=NO_WEIGHTS
+        options.network,
+        classes=classes,
+        channels=channels,
+        size=size,
+        shape=inputs,
+        seed=0,
+        weights=NO_WEIGHTS,
     )
-    example = torch.zeros(2, channels, *size)
+    example = torch.zeros(2, *inputs)
     with taking(example):
         found = layers(network, example)
     for layer in found:

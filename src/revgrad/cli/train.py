@@ -56,6 +56,8 @@ def _show_result(options: TrainOptions, record: Record) -> None:
         if accuracy is not None:
             typer.echo(f"{shown} accuracy {accuracy:.4f}")
     words = ["export", str(options.output), "model.onnx"]
-    if ":" in options.network:  # code of the user's own is run only where the user says so
+    if (
+        options.network and ":" in options.network
+    ):  # code of the user's own is run only where the user says so
         words += ["--network", options.network]
     typer.echo(f"run in {options.output}  ({record.seconds:.0f} s); next: {shown_command(*words)}")

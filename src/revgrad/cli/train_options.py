@@ -78,12 +78,14 @@ class TrainOptions:
         typer.Option(help="Labelled target data to report accuracy on; it decides nothing."),
     ] = None
     network: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="compact, mnist, svhn, gtsrb, alexnet, efficientnet-lite0, one-hidden; timm:NAME, "
-            "torchvision:NAME, transformers:NAME (or a folder); or module:function of your own."
+            help="compact, perceptron (vectors), series, mnist, svhn, gtsrb, alexnet, "
+            "efficientnet-lite0, one-hidden; timm:NAME, torchvision:NAME, transformers:NAME (or a "
+            "folder); or module:function of your own.",
+            show_default="by the inputs' shape: compact, perceptron or series",
         ),
-    ] = "compact"
+    ] = None
     layer: Annotated[
         str | None,
         typer.Option(
@@ -357,7 +359,7 @@ class TrainOptions:
             )
         if self.target_labels < 0:
             raise InputError(f"--target-labels must be ≥ 0, not {self.target_labels}")
-        if not self.network:
+        if self.network is not None and not self.network:
             raise InputError("--network is empty: a name or module:function would do")
 
     def make_recipe(self) -> Recipe:
@@ -433,15 +435,15 @@ class TrainOptions:
             evidence_samples=self.evidence_samples,
             callbacks=watching,
             progress=progress,
-            provenance=self.provenance(),
+            provenance=self.provenance(data.network),
         )
 
-    def provenance(self) -> Provenance:
-        """Where the network and the data of the run come from."""
+    def provenance(self, network: str) -> Provenance:
+        """Where the network, of that name, and the data of the run come from."""
         from revgrad.training.run import Provenance
 
         return Provenance(
-            network=self.network,
+            network=network,
             source=self.source,
             target=self.target,
             test=self.test,

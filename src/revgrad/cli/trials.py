@@ -75,7 +75,7 @@ class Trials:
             identity={
                 "source": source.fingerprint(),
                 "target": self._target(seed).fingerprint(),
-                "network": training.network,
+                "network": self.data.network,
                 "held out": training.held_out,
                 "return weights": training.return_weights,
                 "evidence samples": training.evidence_samples,

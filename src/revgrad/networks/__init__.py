@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from revgrad.networks.compact import CompactNetwork
+from revgrad.networks.default import BY_SHAPE, default_network
 from revgrad.networks.domain_classifier import DomainClassifier
 from revgrad.networks.initialisation import initialise
+from revgrad.networks.perceptron import Perceptron
 from revgrad.networks.registry import (
     NETWORKS,
     Blueprint,
@@ -12,14 +14,19 @@ from revgrad.networks.registry import (
     blueprint_of,
     build_network,
 )
+from revgrad.networks.series import SeriesNetwork
 
 __all__ = [
+    "BY_SHAPE",
     "NETWORKS",
     "Blueprint",
     "CompactNetwork",
     "DomainClassifier",
+    "Perceptron",
+    "SeriesNetwork",
     "blueprint_named",
     "blueprint_of",
     "build_network",
+    "default_network",
     "initialise",
 ]

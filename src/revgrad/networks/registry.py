@@ -28,6 +28,8 @@ NETWORKS: dict[str, str] = {
     "gtsrb": "revgrad.paper.networks.gtsrb:GTSRBNetwork",
     "alexnet": "revgrad.paper.networks.alexnet:AlexNet",
     "compact": "revgrad.networks.compact:CompactNetwork",
+    "perceptron": "revgrad.networks.perceptron:Perceptron",
+    "series": "revgrad.networks.series:SeriesNetwork",
     "efficientnet-lite0": "revgrad.networks.efficientnet:EfficientNetLite0.pretrained",
     "one-hidden": "revgrad.paper.networks.one_hidden:OneHidden.for_images",
 }
@@ -133,6 +135,7 @@ def build_network(
         "channels": channels,
         "size": size,
         "seed": seed,
+        "shape": (channels, *height_and_width(size)) if shape is None else shape,
     }
     if zoo_of(text) is not None:
         with _seeded(seed):
@@ -143,16 +146,23 @@ def build_network(
         if text not in NETWORKS:
             raise unknown("network", text, NETWORKS)
         untrained = UNTRAINED.get(text, NETWORKS[text])
-        built: nn.Module = named(NETWORKS[text] if weights == PRETRAINED else untrained)(**settings)
+        builder = named(NETWORKS[text] if weights == PRETRAINED else untrained)
+        built: nn.Module = builder(**_taken(builder, settings))
         return _with_weights(built, weights, text)
-    settings["shape"] = (channels, *height_and_width(size)) if shape is None else shape
     with current_directory_first():  # for the call too: the function may import what lies there
-        network = _call(text, _import_builder(text), settings)
+        network = build_with(_import_builder(text), settings, text)
+    return _with_weights(network, weights, text)
+
+
+def build_with(builder: Callable[..., object], settings: Mapping[str, Any], name: str) -> nn.Module:
+    """The network that a function of the user's own builds from those settings that it takes; they
+    hold a seed."""
+    network = _call(name, builder, settings)
     if not isinstance(network, nn.Module):
         raise InputError(
-            f"network '{text}' must return a torch.nn.Module, got {type(network).__name__}"
+            f"network '{name}' must return a torch.nn.Module, got {type(network).__name__}"
         )
-    return _with_weights(network, weights, text)
+    return network
 
 
 def _with_weights(network: nn.Module, weights: Path | str, text: str) -> nn.Module:

@@ -22,6 +22,7 @@ from revgrad.objectives.losses import (
 )
 from revgrad.objectives.margin_disparity import MarginDisparity
 from revgrad.objectives.moment_matching import CovarianceMatching, KernelMatching, MeanMatching
+from revgrad.objectives.noise import Noise
 from revgrad.objectives.stabilised import Stabilised
 from revgrad.objectives.supervised import Supervised
 from revgrad.objectives.terms import NeedsHead, Pass, Reversal, Term, TermLoss, Terms
@@ -44,6 +45,7 @@ __all__ = [
     "MarginDisparity",
     "MeanMatching",
     "NeedsHead",
+    "Noise",
     "Objective",
     "Pass",
     "PredictionEntropy",

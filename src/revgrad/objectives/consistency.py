@@ -1,4 +1,4 @@
-"""Gradient reversal, and predictions that hold when a target image is changed a little."""
+"""Gradient reversal, and predictions that hold when a target sample is changed a little."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LITTLE = Jitter()
 
 @dataclass(frozen=True)
 class AdversarialConsistency:
-    """L_y + L_d(G_d(R_ρλ(G_f(x)))) + w λ L_c − s λ H(p̄), all on images that `augment` has changed.
+    """L_y + L_d(G_d(R_ρλ(G_f(x)))) + w λ L_c − s λ H(p̄), all on samples that `augment` has changed.
 
     λ rises in training and lets the target in as the classes take shape; `reversal` is ρ, `weight`
     w, `spread` s.
@@ -45,7 +45,7 @@ class AdversarialConsistency:
 
     BatchNorm normalises the changed samples as the adapter's policy says; the statistics kept for
     inference are those of the unlabelled samples as they are, which is what inference will see.
-    For images and classes only.
+    For classes only, and inputs of one tensor: images (`Jitter`), vectors or series (`Noise`).
     """
 
     weight: float = 1.0
@@ -64,7 +64,7 @@ class AdversarialConsistency:
 
     def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:
         if not isinstance(batch.inputs, Tensor):
-            raise InputError("consistency is for images: inputs must be one tensor")
+            raise InputError("consistency is for inputs of one tensor: images, vectors or series")
         unlabelled = ~batch.labelled
         count = batch.total_samples - batch.total_labelled
         here = bool(unlabelled.any())  # another process may hold them all
