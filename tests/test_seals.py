@@ -231,7 +231,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "images"
 
 
-@pytest.mark.parametrize("name", ["images.npy", "about.json"])
+@pytest.mark.parametrize("name", ["images.npy", "about.json", "order.npy"])
 def test_a_damaged_cache_is_built_anew(name: str, folder: Path, tmp_path: Path) -> None:
     cache, chance = tmp_path / "cache", random.Random(1)
     first = from_folder(folder, cache=cache)

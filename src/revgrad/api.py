@@ -17,7 +17,13 @@ from revgrad._distributed import process_group
 from revgrad.adapter import DeployableModel, DomainAdapter
 from revgrad.diagnostics.recorder import EVIDENCE_SAMPLES, EvidenceRecorder
 from revgrad.diagnostics.scores import RECOMMENDED_SCORE
-from revgrad.domains.common_shape import match_colours, resized, with_classes, with_numbers
+from revgrad.domains.common_shape import (
+    match_colours,
+    resized,
+    with_channels,
+    with_classes,
+    with_numbers,
+)
 from revgrad.domains.domain import HELD_OUT, Domain
 from revgrad.domains.encoded import Encoder, encode, encoder_from_state, encoder_of, fit_encoder
 from revgrad.domains.registry import as_domain
@@ -162,7 +168,7 @@ class Adapted:
         domain = encode(domain, self.encoder, labels=True)
         if domain.is_images and size is not None:
             domain = resized(domain, (size[0], size[1]))
-            domain = domain.as_colour() if shape[0] == 3 else domain
+            domain = with_channels(domain, shape[0])
         if len(domain) and domain.shape != shape:
             raise InputError(
                 f"{domain.name} has inputs of shape {domain.shape}; this network takes {shape}"
@@ -426,12 +432,13 @@ class _Data:
         size   of images that are yet to be read: the network's
         """
 
-        def opened(data: Any, name: str, like: Encoder | None = None) -> Domain:
-            return as_domain(data, name, like=like, **({"size": size} if size else {}))
+        def opened(data: Any, name: str, like: Encoder | None = None, **read: Any) -> Domain:
+            return as_domain(data, name, like=like, **read, **({"size": size} if size else {}))
 
         labelled = opened(source, "source")
         like = encoder_of(labelled)
-        other = None if target is None else opened(target, "target", like)
+        read = {} if method == "train-on-target" else {"labels": False}  # else dropped unread
+        other = None if target is None else opened(target, "target", like, **read)
         if method == "train-on-target":
             if other is None or not other.labelled_count:
                 raise InputError("train-on-target needs a target with labels")
@@ -467,12 +474,23 @@ class _Data:
         return _Data(source, shown(self.target), shown(self.held_out), shown(self.test))
 
     def with_one_shape(self) -> _Data:
-        """All with one number of channels; images of different sizes are refused."""
-        others = [self.target, self.held_out, self.test]
-        first, *matched = match_colours([self.source, *(d for d in others if d is not None)])
-        rest = iter(matched)
-        target, held_out, test = (None if one is None else next(rest) for one in others)
-        return replace(self, source=first, target=target, held_out=held_out, test=test)
+        """All with one number of channels; images of different sizes are refused.
+
+        Source and target decide which: what is only evaluated on decides nothing.
+        """
+        trained = [self.source] if self.target is None else [self.source, self.target]
+        source, *rest = match_colours(trained)
+        others = []
+        for one in (self.held_out, self.test):
+            if one is not None and len(one) and one.is_images and source.is_images:
+                one = with_channels(one, source.shape[0])
+            if one is not None:
+                match_colours([source, one])
+            others.append(one)
+        held_out, test = others
+        return replace(
+            self, source=source, target=rest[0] if rest else None, held_out=held_out, test=test
+        )
 
 
 def _split(source: Domain, held_out: Any, like: Encoder | None) -> tuple[Domain, Domain | None]:

@@ -79,8 +79,10 @@ def test_a_run_made_from_python_is_read_in_its_own_size(
     words = ["--network", "mine:small", "--json"]
     shown = call("predict", "runs/p", "photos", *words)
     assert shown.code == 0, shown.err
-    names = [json.loads(line)["class"] for line in shown.out.splitlines()]
-    assert names == made.predict(target).tolist()
+    lines = [json.loads(line) for line in shown.out.splitlines()]
+    assert [line["file"] for line in lines] == sorted(target.files or ())  # as a reader looks
+    found = dict(zip(target.files or (), made.predict(target).tolist(), strict=True))
+    assert {line["file"]: line["class"] for line in lines} == found
     evaluated = call("evaluate", "runs/p", "photos-test", *words)
     assert evaluated.code == 0, evaluated.err
     assert json.loads(evaluated.out)["count"] == 24

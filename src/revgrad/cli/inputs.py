@@ -82,7 +82,8 @@ class TrainingData:
     def build(self, seed: int, init: Path | None = None, weights: str | None = None) -> nn.Module:
         """The network with that seed's weights, pretrained where it comes so or `weights` is a file
         of them, or with the weights of `init` (a run or a file)."""
-        domains = [d for d in (self.source, self.target, self.test) if d is not None]
+        # not the test data, which decides nothing
+        domains = [d for d in (self.source, self.target) if d is not None]
         channels = max((d.shape[0] for d in domains if len(d) and d.is_images), default=1)
         shape = (channels, *self.source.shape[1:]) if self.source.is_images else self.source.shape
         built = _network_for(self.network, shape, self._outputs(), seed, weights)

@@ -34,6 +34,8 @@ def predict_command(
 
     adapted = load_run(run, network, task)
     domain = open_for(adapted, data, labels=False)
+    if domain.files is not None:  # its rows come in no order that a reader would know
+        domain = domain.subset(sorted(range(len(domain)), key=domain.files.__getitem__))
     files = list(domain.files or [str(number) for number in range(len(domain))])
     if output is not None and output.suffix.lower() == ".npz":
         import numpy as np

@@ -78,12 +78,20 @@ class ArrayStore:
     """Samples of arrays that share their first dimension.
 
     `key`, where given, is the fingerprint: caches know their contents' hash already.
+    `order`, where given, is the rows' order: row i is the arrays' order[i].
     """
 
     def __init__(
-        self, inputs: Any, *, layout: str = "auto", name: str = UNNAMED, key: str | None = None
+        self,
+        inputs: Any,
+        *,
+        layout: str = "auto",
+        name: str = UNNAMED,
+        key: str | None = None,
+        order: np.ndarray | None = None,
     ) -> None:
         self._key = key
+        self._order = order
         self._leaves: _Leaf | tuple[_Leaf, ...] | dict[str, _Leaf]
         if isinstance(inputs, dict):
             self._leaves = {
@@ -112,6 +120,7 @@ class ArrayStore:
         return self._length
 
     def take(self, indices: np.ndarray) -> Inputs:
+        indices = indices if self._order is None else self._order[indices]
         if isinstance(self._leaves, _Leaf):
             return self._leaves.take(indices)
         if isinstance(self._leaves, dict):

@@ -39,6 +39,12 @@ def match_colours(domains: Sequence[Domain]) -> list[Domain]:
     return [domain.as_colour() if len(domain) else domain for domain in domains]
 
 
+def with_channels(domain: Domain, channels: int) -> Domain:
+    """The domain with its images in colour (three channels) or grey (one); what is not images is
+    left alone."""
+    return domain.as_colour() if channels == 3 else domain.as_grey() if channels == 1 else domain
+
+
 def resized(domain: Domain, size: int | tuple[int, int], fit: str = "crop") -> Domain:
     """The domain with its images brought to one size, in memory; what is not images is left alone.
 

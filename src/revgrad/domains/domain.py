@@ -305,6 +305,13 @@ class Domain:
             return self
         return self._with(store=_GreyAsColour(self.store))
 
+    def as_grey(self) -> Domain:
+        """Colour images (three channels) by their brightness (ITU-R 601); grey ones are left
+        alone."""
+        if not self.is_images or self.shape[0] != 3:
+            return self
+        return self._with(store=_ColourAsGrey(self.store))
+
 
 def spaced_indices(length: int, count: int) -> np.ndarray:
     """(at most `count`,) int64: evenly spaced from the first to the last of `length`."""
@@ -331,6 +338,25 @@ class _GreyAsColour:
 
     def fingerprint(self) -> str:
         return f"colour:{self.store.fingerprint()}"
+
+
+class _ColourAsGrey:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def __len__(self) -> int:
+        return len(self.store)
+
+    def take(self, indices: np.ndarray) -> Inputs:
+        def brightness(images: Tensor) -> Tensor:  # in whole numbers, as Pillow computes it
+            weights = torch.tensor([19595, 38470, 7471], dtype=torch.int32)
+            total = (images.int() * weights[:, None, None]).sum(1, keepdim=True) + 0x8000
+            return (total >> 16).to(torch.uint8)
+
+        return map_inputs(brightness, self.store.take(indices))
+
+    def fingerprint(self) -> str:
+        return f"grey:{self.store.fingerprint()}"
 
 
 def _checked_labels(labels: np.ndarray, rows: int, name: str) -> np.ndarray:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import stat
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +35,7 @@ from revgrad.domains.image_files import (
 from revgrad.errors import DataError, InputError, some
 
 log = logging.getLogger("revgrad")
-_FORMAT = 1  # of the cache: a new number makes old entries be built anew
+_FORMAT = 2  # of the cache: a new number makes old entries be built anew
 _TASK = 8  # images a thread decodes at a time
 
 Task = TypeVar("Task")
@@ -75,8 +76,11 @@ def from_folder(
 
     Images are grey (one channel) where all files are grey by their mode, else colour (three). How
     orientation, transparency, 16 bits and so on are read is said in `images.py`. `domain.files`
-    holds the relative paths, one a row. The cache is keyed by the folder and each file's path,
-    length and time of change; hidden files and other kinds of files are ignored.
+    holds the relative paths, one a row. Rows come in the order of a hash of their pixels, so that
+    names of files and folders, which may be labels, decide nothing in training. The cache is keyed
+    by the folder and each file's path, length and time of change; hidden files and files of other
+    kinds are ignored; links that lead out of the folder, pipes and devices are left out with a
+    warning.
     """
     folder = Path(path).expanduser()
     size, fit = check_size(size), check_fit(fit)
@@ -100,14 +104,16 @@ def from_folder(
         _key(folder, files, size, fit),
         lambda start: _decode(folder, files, size, fit, where, progress, start),
     )
-    kept = _kept_files(found, files, folder, corrupt)
+    decoded = _kept_files(found, files, folder, corrupt)
+    assert found.order is not None  # `_decode` gives one
+    kept = [decoded[row] for row in found.order]
     order = names if classes is None else tuple(classes)
     numbers = None
     if names is not None and order is not None:
         number = {one: i for i, one in enumerate(order)}
         numbers = np.array([number[file.split("/", 1)[0]] for file in kept], dtype=np.int64)
     return Domain(
-        ArrayStore(found.images, layout="NHWC", key=found.digest),
+        ArrayStore(found.images, layout="NHWC", key=found.about["contents"], order=found.order),
         numbers,
         classes=order,
         name=name or folder.resolve().name,
@@ -120,10 +126,16 @@ def from_folder(
 
 def _list_images(folder: Path, labels: bool | None) -> tuple[list[_File], tuple[str, ...] | None]:
     """All images, sorted by path, and the classes' names where subfolders are classes."""
+    left_out: list[str] = []
     try:
-        files = sorted(_walk(folder, "", set()))
+        files = sorted(_walk(folder, "", {_identity(folder)}, left_out))
     except OSError as error:
         raise DataError(f"{folder} can't be listed: {error.strerror}") from None
+    if left_out:
+        log.warning(
+            "%s: left out, links that lead out of the folder or no regular files: %s",
+            *(folder, some(left_out)),
+        )
     top = [file.path for file in files if "/" not in file.path]
     names = sorted({file.path.split("/", 1)[0] for file in files if "/" in file.path})
     if labels is False or not files:
@@ -139,28 +151,57 @@ def _list_images(folder: Path, labels: bool | None) -> tuple[list[_File], tuple[
     return files, tuple(names) or None
 
 
-def _walk(folder: Path, prefix: str, seen: set[tuple[int, int]]) -> Iterator[_File]:
-    status = folder.stat()
-    identity = (status.st_dev, status.st_ino)
-    if identity in seen:  # a link back to a folder already read
-        return
-    seen.add(identity)
+def _walk(
+    folder: Path, prefix: str, seen: set[tuple[int, int]], left_out: list[str]
+) -> Iterator[_File]:
+    """Every image below `folder`, whose own identity is the first of those `seen`."""
     with os.scandir(folder) as entries:
         listed = sorted(entries, key=lambda entry: (entry.is_symlink(), entry.name))
     for entry in listed:  # real folders first: a link to one is then the one left out
         if entry.name.startswith("."):
             continue
+        path = f"{prefix}{entry.name}"
+        is_image = os.path.splitext(entry.name)[1].lower() in EXTENSIONS
         try:
-            if entry.is_dir():
-                yield from _walk(Path(entry.path), f"{prefix}{entry.name}/", seen)
-            elif os.path.splitext(entry.name)[1].lower() in EXTENSIONS:
-                status = entry.stat()
-                yield _File(f"{prefix}{entry.name}", status.st_size, status.st_mtime_ns)
+            status = entry.stat()
+            is_folder = stat.S_ISDIR(status.st_mode)
+            if not is_folder and not is_image:
+                continue
+            _check_name(folder, entry.name)
+            if not is_folder and not stat.S_ISREG(status.st_mode):
+                left_out.append(path)  # a pipe would make its reader wait for ever
+            elif entry.is_symlink() and not _leads_inside(entry, prefix):
+                left_out.append(path)
+            elif not is_folder:
+                yield _File(path, status.st_size, status.st_mtime_ns)
+            elif (status.st_dev, status.st_ino) not in seen:  # else a link back
+                seen.add((status.st_dev, status.st_ino))
+                yield from _walk(Path(entry.path), f"{path}/", seen, left_out)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ELOOP):
                 raise
-            if os.path.splitext(entry.name)[1].lower() in EXTENSIONS:  # a link to nothing
-                yield _File(f"{prefix}{entry.name}", 0, 0)
+            if is_image:  # a link to nothing
+                yield _File(path, 0, 0)
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    status = folder.stat()
+    return status.st_dev, status.st_ino
+
+
+def _leads_inside(entry: os.DirEntry[str], prefix: str) -> bool:
+    """Whether a link `prefix` below the folder of images leads to something below it too."""
+    top = Path(entry.path).parents[prefix.count("/")]
+    return Path(entry.path).resolve().is_relative_to(top.resolve())
+
+
+def _check_name(folder: Path, name: str) -> None:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"the name of {name!a} in {str(folder)!a} is not UTF-8: rename it"
+        ) from None
 
 
 def _check_classes(names: Sequence[str], classes: Sequence[str], folder: Path) -> None:
@@ -225,29 +266,38 @@ def _decode(
         writer = start((*target, channels))
         paths = list(headers)
 
-        def decode(paths: Sequence[str]) -> tuple[list[np.ndarray], dict[str, str]]:
-            images, failed = [], {}
+        def decode(paths: Sequence[str]) -> tuple[list[np.ndarray], list[bytes], dict[str, str]]:
+            images, hashes, failed = [], [], {}
             for path in paths:
                 try:
                     image = read_pixels(folder / path, channels)
                     if size is None and image.shape[:2] != target:
                         raise _size_error(folder, paths[0], target, path, image.shape[:2])
                     images.append(resize(image, target, fit))
+                    hashes.append(_hash(np.ascontiguousarray(images[-1]).data))
                 except Unreadable as error:
                     failed[path] = str(error)
-            return images, failed
+            return images, hashes, failed
 
         tasks = [paths[i : i + _TASK] for i in range(0, len(paths), _TASK)]
+        hashes: list[bytes] = []
         with progress_bar(f"decoding {folder.name}", len(paths), progress) as show:
-            for number, (images, failed) in enumerate(in_order(decode, tasks), start=1):
+            for number, (images, its, failed) in enumerate(in_order(decode, tasks), start=1):
                 bad.update(failed)
+                hashes += its
                 if images:
                     writer.write(np.stack(images))
                 show(min(number * _TASK, len(paths)))
     bad = {file.path: bad[file.path] for file in files if file.path in bad}
     if not writer.rows:
         raise _corrupt_error(folder, bad, len(files))
-    return {"folder": str(folder.resolve()), "corrupt": bad}
+    writer.order = np.array(sorted(range(len(hashes)), key=hashes.__getitem__), dtype=np.int64)
+    contents = _hash(b"".join(sorted(hashes)) + repr(writer.shape).encode()).hex()
+    return {"folder": str(folder.resolve()), "corrupt": bad, "contents": contents}
+
+
+def _hash(data: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def _headers(folder: Path, files: Sequence[_File], bad: dict[str, str]) -> dict[str, Header]:

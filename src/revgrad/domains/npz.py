@@ -18,17 +18,23 @@ LABEL_KEYS = ("labels", "y")
 CLASS_KEYS = ("classes",)
 
 
-def from_npz(path: str | Path, *, layout: str = "auto", name: str | None = None) -> Domain:
+def from_npz(
+    path: str | Path, *, layout: str = "auto", name: str | None = None, labels: bool = True
+) -> Domain:
     """A domain from the arrays of a `.npz` file, read into memory; other keys are ignored.
 
     Inputs are under `images`, `inputs`, `x` or `data` (the first there is), as `from_arrays` takes
     them; labels under `labels` or `y`, optional; class names under `classes`, optional.
+
+    labels   False: labels that the file may have are not read
     """
     path = Path(path).expanduser()
     if path.is_dir():
         raise InputError(f"{path} is a folder, not an .npz file")
     if not path.exists():
         raise InputError(f"no file {path}")
+    if not path.is_file():  # a pipe would make its reader wait for ever
+        raise InputError(f"{path} is no regular file")
     try:
         with path.open("rb") as file:
             if not zipfile.is_zipfile(file):
@@ -44,7 +50,9 @@ def from_npz(path: str | Path, *, layout: str = "auto", name: str | None = None)
                         f"{path} has no array called {' or '.join(INPUT_KEYS)} "
                         f"(there are: {', '.join(archive.files) or 'none'})"
                     )
-                inputs, labels, classes = (None if key is None else archive[key] for key in keys)
+                if not labels:
+                    keys[1] = None
+                inputs, values, classes = (None if key is None else archive[key] for key in keys)
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, MemoryError, OSError) as error:
         if isinstance(error, InputError):
             raise
@@ -57,7 +65,7 @@ def from_npz(path: str | Path, *, layout: str = "auto", name: str | None = None)
         raise DataError(f"{path} can't be read: {reason}") from None
     return from_arrays(
         inputs,
-        labels,
+        values,
         layout=layout,
         classes=None if classes is None else _names(classes, path),
         name=name or path.stem,

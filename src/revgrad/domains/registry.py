@@ -69,7 +69,8 @@ def open_domain(text: str, *, label: str | None = None, **folder_options: Any) -
     if path.is_dir():
         return from_folder(path, **folder_options)
     if path.suffix.lower() == ".npz":
-        return _sized(from_npz(path), folder_options)
+        unread = folder_options.get("labels") is False
+        return _sized(from_npz(path, labels=not unread), folder_options)
     if path.suffix.lower() in TABLE_FILES:
         return from_table_file(path, None if folder_options.get("labels") is False else label)
     if path.exists():
@@ -126,11 +127,12 @@ def as_domain(
         data = data.dataset
     if like is not None:
         inputs, labels = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
-        return like.read(inputs, labels, name)
-    return _sized(_of_values(data, name), folder_options)
+        return like.read(inputs, None if folder_options.get("labels") is False else labels, name)
+    unread = folder_options.get("labels") is False
+    return _sized(_of_values(data, name, unread), folder_options)
 
 
-def _of_values(data: Any, name: str) -> Domain:
+def _of_values(data: Any, name: str, unread: bool) -> Domain:
     if isinstance(data, tuple) or _is_listed_pair(data):
         if len(data) != 2:
             raise InputError(
@@ -138,7 +140,7 @@ def _of_values(data: Any, name: str) -> Domain:
                 "parts are a dict of arrays, or from_arrays((X1, X2, …))"
             )
         inputs, labels = data
-        return _of_pair(inputs, labels, name)
+        return _of_pair(inputs, None if unread else labels, name)
     if is_frame(data):
         return from_frame(data, name=name)
     if is_texts(data):
@@ -149,7 +151,7 @@ def _of_values(data: Any, name: str) -> Domain:
     if isinstance(data, dict):
         return from_arrays({key: _array(part, name) for key, part in data.items()}, name=name)
     if isinstance(data, Dataset) or _is_items(data):
-        return from_dataset(data, name=name)
+        return from_dataset(data, labels=not (unread and _is_numbered(data)), name=name)
     return from_arrays(_array(data, name), name=name)
 
 
@@ -218,6 +220,14 @@ def _is_listed_pair(data: Any) -> bool:
     except ValueError:
         return False
     return len(one) > 0 and len(other) > 0 and one[0] == other[0] and one != other
+
+
+def _is_numbered(data: Any) -> bool:
+    """Whether the items of a dataset are (x, number), so that the number need not be read."""
+    first = data[0] if len(data) else None
+    if not isinstance(first, tuple | list) or len(first) != 2:
+        return False
+    return np.ndim(first[1]) == 0 and np.ndim(first[0]) > 0
 
 
 def _is_items(data: Any) -> bool:

@@ -49,12 +49,12 @@ def test_office31(folder: Path, place: str, split: str) -> None:
     assert domain.classes == CLASSES31
     assert domain.shape == (3, 24, 24)
     assert domain.labels is not None
-    assert domain.labels.tolist() == np.repeat(np.arange(31), 2).tolist()
+    assert sorted(domain.labels) == np.repeat(np.arange(31), 2).tolist()
     inputs = domain.batch(np.arange(62)).inputs
     assert inputs[:, 0, 12, 12].tolist() == domain.labels.tolist()
-    assert inputs[:, 1, 12, 12].tolist() == [0, 1] * 31
+    assert inputs[:, 1, 12, 12].bincount().tolist() == [31, 31]
     assert domain.files is not None
-    assert domain.files[0] == "back_pack/frame_0001.png"
+    assert min(domain.files) == "back_pack/frame_0001.png"
 
 
 def test_default_size_and_classes_that_agree(folder: Path) -> None:
