@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from revgrad._distributed import process_group
 from revgrad.adapter import DeployableModel, DomainAdapter
 from revgrad.diagnostics.recorder import EVIDENCE_SAMPLES, EvidenceRecorder
-from revgrad.diagnostics.scores import RECOMMENDED_SCORE
+from revgrad.diagnostics.scores import RECOMMENDED_SCORE, SCORES
 from revgrad.domains.common_shape import (
     match_colours,
     resized,
@@ -27,7 +27,7 @@ from revgrad.domains.common_shape import (
 from revgrad.domains.domain import HELD_OUT, Domain
 from revgrad.domains.encoded import Encoder, encode, encoder_from_state, encoder_of, fit_encoder
 from revgrad.domains.registry import as_domain
-from revgrad.errors import InputError, RunError
+from revgrad.errors import InputError, RunError, unknown
 from revgrad.evaluation import evaluate, features_at, outputs, results_by_chunk
 from revgrad.networks.domain_classifier import DOMAIN_CLASSIFIER
 from revgrad.networks.registry import (
@@ -263,6 +263,8 @@ def adapt(
     _check_network(network)
     if return_weights not in ("last", "best"):
         raise InputError(f"return_weights is last or best, not {return_weights!r}")
+    if score not in SCORES:
+        raise unknown("score", score, SCORES)
     whole = recipe_named(recipe).changed(changes)
     method = whole.method
     known = provenance or Provenance()

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import signal
 import sys
+import tempfile
+import time
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
 import typer.core
 import typer.main
 
-from revgrad._system import named
+from revgrad._system import named, sha256
 from revgrad.errors import RevgradError, unknown
 from revgrad.version import __version__
 
@@ -80,6 +85,8 @@ def options(
 
 def main() -> None:
     """Run a command; a mistake of the user's is one line and a non-zero exit."""
+    with contextlib.suppress(ValueError):  # outside the main thread there are no handlers
+        signal.signal(signal.SIGTERM, _terminated)
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         _run()
         return
@@ -96,12 +103,25 @@ def main() -> None:
     os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
+def _terminated(number: int, frame: Any) -> NoReturn:
+    """SIGTERM before or after a training, which listens to signals itself."""
+    _exit_with("terminated", 128 + number)
+
+
 def _run() -> None:
     try:
         code = app(standalone_mode=False)
     except RevgradError as error:
-        _exit_with(str(error), error.exit_code)
+        _exit_with(str(error) if _speaks(error.exit_code) else "", error.exit_code)
+    except KeyboardInterrupt:
+        _exit_with("interrupted", 130)
+    except UnicodeEncodeError as error:  # a name on the command line, or of a file
+        _exit_with(f"a name is not UTF-8: {error.object!a}; rename it", 2)
     except Exception as error:
+        if type(error).__name__ == "Abort":  # what click makes of Ctrl-C
+            _exit_with("interrupted", 130)
+        if (known := _code_of_another_process(error)) is not None:
+            _exit_with("", known)
         if not hasattr(error, "format_message"):
             raise
         # an error of usage, of typer's own click or of the click beside it
@@ -116,6 +136,56 @@ def _usage(error: Any) -> str:
         return str(error.format_message())
     known = [option for p in error.ctx.command.params for option in p.opts if "--" in option]
     return str(unknown("option", error.option_name, known))
+
+
+#: Seconds that a process waits to learn why another one left it.
+_SECONDS_TO_LEARN = 10.0
+
+
+def _speaks(code: int) -> bool:
+    """Whether this process says what is wrong: of those that torchrun started, the first that
+    knows. The others find its exit code in a file."""
+    path = _shared_note()
+    if path is None:
+        return True
+    try:
+        with open(path, "x", encoding="utf-8") as file:
+            file.write(str(code))
+    except OSError:
+        return False
+    return True
+
+
+def _code_of_another_process(error: Exception) -> int | None:
+    """Where a process of the same torchrun has left, and this one fails because of it: the exit
+    code of the other one."""
+    path = _shared_note()
+    if path is None or not isinstance(error, RuntimeError):
+        return None
+    end = time.monotonic() + _SECONDS_TO_LEARN
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError, ValueError):
+            return int(path.read_text(encoding="utf-8"))
+        time.sleep(0.1)
+    return None
+
+
+def _shared_note() -> Path | None:
+    """A file that the processes of one attempt of torchrun share; None without torchrun."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return None
+    known = [str(os.getppid()), *(os.environ.get(name, "") for name in _TORCHRUN_NAMES)]
+    return Path(tempfile.gettempdir()) / f"revgrad-{sha256(' '.join(known).encode())[:16]}"
+
+
+#: What the processes of one attempt have in common, and no other's: their parent among it.
+_TORCHRUN_NAMES = (
+    "TORCHELASTIC_RUN_ID",
+    "TORCHELASTIC_RESTART_COUNT",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "WORLD_SIZE",
+)
 
 
 def _exit_with(text: str, code: int) -> NoReturn:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from revgrad.cli.common import JSON, NETWORK_AGAIN, TASK_AGAIN, configure_logging, echo_json
 from revgrad.cli.inputs import load_run, open_for
+
+#: Beginnings of a cell that a spreadsheet computes.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def predict_command(
@@ -28,7 +32,8 @@ def predict_command(
 ) -> None:
     """Predict every input: a line each with file, class and confidence; of several labels, the
     labels and the probability of each; of a regression, the value; of a sequence, the classes. Maps
-    (dense labels) go to an .npz file."""
+    (dense labels) go to an .npz file. In the csv, texts that a spreadsheet would take for a formula
+    (= + - @) begin with '."""
     configure_logging()
     from revgrad._system import write_atomically
 
@@ -57,9 +62,14 @@ def predict_command(
     text = io.StringIO()
     writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(table)
+    writer.writerows({key: _no_formula(cell) for key, cell in line.items()} for line in table)
     if output is None:
         typer.echo(text.getvalue(), nl=False)
     else:
         write_atomically(output, text.getvalue().encode())
         typer.echo(f"{len(table)} predictions in {output}", err=True)
+
+
+def _no_formula(cell: Any) -> Any:
+    """A text that a spreadsheet would compute, behind the mark by which it does not."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell

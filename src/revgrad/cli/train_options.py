@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: What repeats nothing of a training: it is left out of the command that does.
 PRESENTATION = ("config", "quiet", "as_json")
+#: More threads than any machine has cores; of many more PyTorch dies.
+MOST_THREADS = 1024
 #: Settings of which 0 says "none": a recipe may have them, and they must go by a word too.
 ZERO_IS_NONE = ("max_gradient_norm", "ema_decay")
 
@@ -359,6 +361,12 @@ class TrainOptions:
             )
         if self.target_labels < 0:
             raise InputError(f"--target-labels must be ≥ 0, not {self.target_labels}")
+        if not 0 <= self.threads <= MOST_THREADS:
+            raise InputError(f"--threads takes 0 to {MOST_THREADS}, not {self.threads}")
+        if not 0 <= self.held_out < 1:
+            raise InputError(f"--held-out takes a share from 0 to 1, not {self.held_out}")
+        if self.evidence_samples < 0:
+            raise InputError(f"--evidence-samples takes 0 or more, not {self.evidence_samples}")
         if self.network is not None and not self.network:
             raise InputError("--network is empty: a name or module:function would do")
 

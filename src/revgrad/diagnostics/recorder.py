@@ -204,6 +204,8 @@ class EvidenceRecorder(Callback):
             return
         folder = trainer.run.folder / EVIDENCE_FOLDER
         folder.mkdir(exist_ok=True)
+        if step > 0:
+            self._refuse_other_samples(folder)
         for path in folder.iterdir():  # what was written after the checkpoint is made again
             if path.stem == _END or _step_of(path) > step or path.suffix == ".part":
                 path.unlink()
@@ -215,6 +217,18 @@ class EvidenceRecorder(Callback):
             isinstance(record, TrainingRecord) and record.domain_accuracy is not None
             for record in trainer.run.records()
         )
+
+    def _refuse_other_samples(self, folder: Path) -> None:
+        """Evidence of a run that is resumed must be of the same samples throughout."""
+        before = _tensors_of(folder, _SAMPLES) or {}
+        for name in ("source_indices", "target_indices"):
+            then, now = len(before.get(name, ())), len(self._described[name])
+            if then != now or not np.array_equal(before[name], self._described[name].numpy()):
+                raise RunError(
+                    f"{folder.parent} began with evidence of {then} {name.split('_')[0]} samples "
+                    f"and can't go on with {now}: the same evidence_samples (--evidence-samples) "
+                    "resume it"
+                )
 
     def on_log(self, trainer: Trainer, record: TrainingRecord) -> None:
         self._judged = record.domain_accuracy is not None

@@ -35,14 +35,14 @@ class Interrupted(KeyboardInterrupt):
 
 
 class StopRequest:
-    """Remembers the first signal that asked to stop; a second Ctrl-C interrupts at once."""
+    """Remembers the first signal that asked to stop; a second one interrupts at once."""
 
     def __init__(self) -> None:
         self.number = 0
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.number and number == signal.SIGINT:
-            raise KeyboardInterrupt
+        if self.number:
+            raise Interrupted(number, "stopped at once by a second signal; what was saved is kept")
         self.number = number
 
 

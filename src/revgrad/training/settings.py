@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -150,6 +151,13 @@ class Settings:
         )
         for name in ("evaluate_every", "log_every", "checkpoint_every"):
             need(getattr(self, name) >= 0, f"{name} must be ≥ 0, not {getattr(self, name)}")
+        for moment in (0.0, 0.5, 1.0):
+            for name, value in zip(Scheduled._fields, self.at(moment), strict=True):
+                need(
+                    math.isfinite(value) and value >= 0,
+                    f"{name} must be a finite number of 0 or more, not {value} (at progress "
+                    f"{moment})",
+                )
         if isinstance(self.optimiser, str) and self.optimiser not in OPTIMISERS:
             raise unknown("optimiser", self.optimiser, OPTIMISERS)
 

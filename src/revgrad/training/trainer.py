@@ -285,7 +285,15 @@ class Trainer:
                 return
             if rank() == 0:
                 stack.enter_context(self.run.opened(self.config, self._encoder_state))
-            yield stack.enter_context(stop_request())
+            stop = stack.enter_context(stop_request())
+            yield stop
+            # a signal that came in the last evaluation, when all was trained and saved
+            if any_process(bool(stop.number), self.device):
+                raise Interrupted(
+                    stop.number or 15,
+                    f"stopped, all {self.settings.steps} steps are saved in {self.run.folder}; "
+                    "the same command goes on with what is left",
+                )
 
     def _close_callbacks(self) -> None:
         for listener in self.callbacks:

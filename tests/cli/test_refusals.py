@@ -1,0 +1,153 @@
+"""Mistakes on the command line, and signals: one line each, and the exit code that says so."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import revgrad
+from revgrad import Settings
+from revgrad.cli.predict import _no_formula
+from revgrad.cli.train_options import TrainOptions
+from revgrad.errors import InputError, RunError, UnknownNameError
+from revgrad.objectives import Losses
+from revgrad.training import Interrupted
+from revgrad.training.metrics import RunningMeans
+from revgrad.training.session import stop_request
+from tiny import Perceptron, environment, seeded, vectors
+
+GIVEN: dict[str, Any] = {"source": "digits", "target": "digits-m", "output": Path("run")}
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("threads", 100_000),
+        ("threads", -5),
+        ("held_out", float("nan")),
+        ("held_out", -1.0),
+        ("evidence_samples", -1),
+    ],
+)
+def test_options_out_of_bounds(option: str, value: Any) -> None:
+    with pytest.raises(InputError, match=f"--{option.replace('_', '-')} takes"):
+        TrainOptions(**{**GIVEN, option: value}).check()
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "adaptation_factor"])
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), lambda p: 0.5 - p])
+def test_schedules_out_of_bounds(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=r"must be (a )?finite"):
+        Settings(**{name: value})
+
+
+def test_a_device_without_numbers() -> None:
+    with pytest.raises(InputError, match="device 'meta' can't be used here"):
+        adapted(device="meta")
+
+
+def adapted(**changes: Any) -> revgrad.Adapted:
+    small = {"steps": 6, "batch_size": 16, "device": "cpu", "domain_classifier": (6,)}
+    domains = vectors(60, 1), vectors(60, 2, 1.0)
+    return revgrad.adapt(
+        seeded(Perceptron), *domains, layer="lower", progress=False, **{**small, **changes}
+    )
+
+
+def test_a_score_that_nobody_knows() -> None:
+    with pytest.raises(UnknownNameError, match="no score 'zzz'"):
+        adapted(score="zzz")
+
+
+class StopAt(revgrad.Callback):
+    def on_step(self, trainer: Any, step: int) -> None:
+        if step == 3:
+            signal.raise_signal(signal.SIGTERM)
+
+
+def test_other_evidence_on_resume_is_refused(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        adapted(run=run, evidence_samples=20, callbacks=[StopAt()])
+    with pytest.raises(RunError, match=r"began with evidence of (6 source|20 target)"):
+        adapted(run=run, evidence_samples=5)
+    assert adapted(run=run, evidence_samples=20).result is not None
+
+
+class StopInTheLastEvaluation(revgrad.Callback):
+    def on_evaluation(self, trainer: Any, record: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_signal_in_the_last_evaluation_stops_before_the_baseline(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted, match="all 6 steps are saved") as caught:
+        adapted(run=tmp_path / "run", baseline=True, callbacks=[StopInTheLastEvaluation()])
+    assert caught.value.exit_code == 130
+    assert not (tmp_path / "run" / "baseline").exists()
+    assert (tmp_path / "run" / "result.json").exists()
+    again = adapted(run=tmp_path / "run", baseline=True)  # goes on with what is left
+    assert again.baseline is not None
+
+
+def test_a_second_signal_stops_at_once() -> None:
+    with stop_request() as stop:
+        signal.raise_signal(signal.SIGTERM)
+        assert stop.number == signal.SIGTERM
+        with pytest.raises(Interrupted, match="second signal") as caught:
+            signal.raise_signal(signal.SIGTERM)
+    assert caught.value.exit_code == 143
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_before_training_is_one_line(number: int, code: int, tmp_path: Path) -> None:
+    """While torch is imported, which takes seconds."""
+    program = "from revgrad.cli import main\nprint('begun', flush=True)\nmain()"
+    words = ["train", "--source", "digits", "--target", "digits-m", "-o", str(tmp_path / "run")]
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *words],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        time.sleep(0.5)
+        child.send_signal(number)
+        _, said = child.communicate(timeout=60)
+    assert child.returncode == code, said
+    assert len(said.splitlines()) <= 1, said
+
+
+def test_a_training_that_never_logs_remembers_few_steps() -> None:
+    """And its sums are those of one that remembers all, to the last digit."""
+    means, values = RunningMeans(torch.device("cpu")), np.random.default_rng(0).random(2000)
+    for value in values:
+        loss = torch.tensor(value, dtype=torch.float32)
+        logits, domains = torch.tensor([[value - 0.5]]), torch.tensor([1])
+        means.add(Losses(loss, loss, loss, logits), domains, True)
+        assert len(means.steps) <= 256
+    expected = 0.0
+    for value in values.astype(np.float32):  # one after the other, in double precision
+        expected += float(value)
+    found = means.sums()
+    assert found.label == expected
+    assert (found.label_steps, found.samples) == (2000, 2000)
+    assert found.right == (values.astype(np.float32) > 0.5).sum()
+    assert means.sums() == found
+
+
+@pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@x", "\tx"])
+def test_a_formula_is_a_text(cell: str) -> None:
+    assert _no_formula(cell) == f"'{cell}"
+    assert _no_formula("plain") == "plain"
+    assert _no_formula(-1.0) == -1.0
