@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from revgrad._distributed import process_group
 from revgrad.adapter import DeployableModel, DomainAdapter
+from revgrad.auto import Automatic, refuse_other_run
+from revgrad.diagnostics.choice import Choice
 from revgrad.diagnostics.recorder import EVIDENCE_SAMPLES, EvidenceRecorder
 from revgrad.diagnostics.scores import RECOMMENDED_SCORE, SCORES
 from revgrad.domains.common_shape import (
@@ -49,7 +51,7 @@ from revgrad.objectives import (
     cross_entropy,
 )
 from revgrad.preprocessing import Preprocessing
-from revgrad.recipes import Recipe, RecipeChanges, recipe_named
+from revgrad.recipes import AUTO, PAPER, STABILISED, Recipe, RecipeChanges, recipe_named
 from revgrad.tasks import (
     Columns,
     Evaluation,
@@ -88,6 +90,7 @@ class Adapted:
     adapter                 the network with its domain classifier, as it was trained
     encoder                 what makes inputs of raw samples (a frame's, texts), where the source
                             was of such; `encoder.state()` is plain json
+    choice                  what `recipe="auto"` tried, what it handed back, and why
     """
 
     network: nn.Module
@@ -102,6 +105,7 @@ class Adapted:
     run: Path | None = None
     adapter: DomainAdapter | None = None
     encoder: Encoder | None = None
+    choice: Choice | None = None
 
     @property
     def model(self) -> DeployableModel:
@@ -245,9 +249,13 @@ def adapt(
                       as `CustomTask(loss, predict)`; by default what they leave no doubt about
     output            of a network that returns a dict, a tuple or a ModelOutput: the part that is
                       meant, "logits" or 0
-    recipe            a whole way of training: "paper" (DANN as printed), "recommended" (ours, for
-                      images), or a `Recipe`; any field of it, and of its settings, can be given
-                      by name: method=…, steps=…, learning_rate=…, seed=…
+    recipe            "auto": source only first, a few ways to adapt from there, and the one that
+                      is judged best without target labels; the source-only network where none is
+                      (`Adapted.choice` says why). Or a whole way of training: "paper" (DANN as
+                      printed), "stabilised" (DANN for any data), "recommended" (ours, for images),
+                      a `Recipe`. Any field of it, and of its settings, can be given by name:
+                      steps=…, learning_rate=…, seed=…; method=… alone is that method with the
+                      paper's settings
     held_out          share of the source kept for evaluation, or data for it; 0: none
     test              labelled target data to report accuracy on; it decides nothing
     run               a folder for metrics, checkpoints and evidence; the same call resumes it
@@ -265,7 +273,9 @@ def adapt(
         raise InputError(f"return_weights is last or best, not {return_weights!r}")
     if score not in SCORES:
         raise unknown("score", score, SCORES)
-    whole = recipe_named(recipe).changed(changes)
+    automatic = recipe == AUTO and "method" not in changes
+    named = STABILISED if automatic else PAPER if recipe == AUTO else recipe_named(recipe)
+    whole = named.changed(changes)
     method = whole.method
     known = provenance or Provenance()
     if isinstance(network, str):
@@ -276,6 +286,22 @@ def adapt(
         network, given = _named_network(network, made_for, given, whole.settings.seed, task)
     else:
         given = _Data.of(method, source, target, held_out, test)
+    if automatic:
+        return _automatic(
+            network,
+            given,
+            changes,
+            layer=layer,
+            task=task,
+            output=output,
+            run=None if run is None else Path(run),
+            return_weights=return_weights,
+            score=score,
+            evidence_samples=evidence_samples,
+            callbacks=callbacks,
+            progress=progress,
+            provenance=known,
+        )
     untouched = copy.deepcopy(network) if baseline and method not in ONE_DOMAIN else None
     known = _completed(known, given)
     data = given.with_one_shape()
@@ -346,6 +372,51 @@ def adapt(
         adapter,
         encoder_of(data.source),
     )
+
+
+def _automatic(
+    network: nn.Module,
+    data: _Data,
+    changes: RecipeChanges,
+    *,
+    run: Path | None,
+    evidence_samples: int,
+    **given: Any,
+) -> Adapted:
+    """`recipe="auto"`: the same network, with the weights of the training that was chosen."""
+    if data.target is None or data.held_out is None or not data.source.is_classification:
+        raise InputError(
+            "recipe 'auto' judges by predicted classes, a target and held-out source samples "
+            "(held_out=0.1): it needs all three; else name a recipe, such as 'stabilised'"
+        )
+    if run is not None:
+        refuse_other_run(run)
+    known = given.pop("provenance")
+    shaped = data.with_one_shape()
+
+    def train(copied: nn.Module, recipe: Recipe, folder: Path | None, init: str | None) -> Adapted:
+        return adapt(
+            copied,
+            data.source,
+            data.target,
+            recipe=recipe,
+            held_out=data.held_out,
+            test=data.test,
+            run=folder,
+            evidence_samples=evidence_samples,
+            provenance=replace(known, init=init or known.init),
+            **given,
+        )
+
+    assert shaped.held_out is not None
+    assert shaped.target is not None
+    choice, chosen, start = Automatic(
+        shaped.source, shaped.held_out, shaped.target, train, run, evidence_samples or 2000
+    ).fit(network, changes)
+    assert isinstance(chosen, Adapted)
+    assert isinstance(start, Adapted)
+    network.load_state_dict(chosen.network.state_dict())
+    return replace(chosen, network=network, run=run, baseline=start, choice=choice)
 
 
 def load(

@@ -185,6 +185,9 @@ REGRESSION = Recipe(
     ),
 )
 
+#: Not one way of training but a choice among several (auto.py).
+AUTO = "auto"
+
 #: Recipes by the name that `adapt(recipe=…)` and `revgrad train --recipe` take.
 RECIPES: dict[str, Recipe] = {
     "paper": PAPER,

@@ -22,7 +22,7 @@ from revgrad.errors import InputError
 if TYPE_CHECKING:
     from revgrad.api import Adapted
     from revgrad.domains import Domain
-    from revgrad.recipes import Recipe
+    from revgrad.recipes import Recipe, RecipeChanges
     from revgrad.training.callbacks import Callback
     from revgrad.training.run import Provenance
 
@@ -102,14 +102,18 @@ class TrainOptions:
     recipe: Annotated[
         str,
         typer.Option(
-            help="A whole way of training: paper (DANN as printed), stabilised (DANN with features "
-            "normalised and λ waiting for the classes) or recommended (ours, for images). Options "
-            "that are given come first."
+            help="A whole way of training: auto (source only, then a few ways to adapt, and "
+            "the one judged best without target labels, or source only), paper (DANN as printed), "
+            "stabilised (DANN with features normalised and λ waiting for the classes) "
+            "or recommended (ours, for images). Options that are given come first."
         ),
     ] = "paper"
-    steps: Annotated[int | None, typer.Option(help="Length of training.", show_default="10000")] = (
-        None
-    )
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            help="Length of training; auto: follows the number of samples.", show_default="10000"
+        ),
+    ] = None
     seed: Annotated[
         int | None,
         typer.Option(help="Decides initial weights, batches, dropout.", show_default="0"),
@@ -370,9 +374,9 @@ class TrainOptions:
         if self.network is not None and not self.network:
             raise InputError("--network is empty: a name or module:function would do")
 
-    def make_recipe(self) -> Recipe:
-        """The recipe that is named, with what was given in its place."""
-        from revgrad.recipes import RecipeChanges, recipe_named
+    def changes(self) -> RecipeChanges:
+        """Fields of the recipe and of its settings that were given."""
+        from revgrad.recipes import RecipeChanges
         from revgrad.schedules import parse_schedule
         from revgrad.training.settings import SCHEDULED
 
@@ -388,7 +392,14 @@ class TrainOptions:
             changes["domain_classifier"] = parse_widths(self.domain_classifier)
         if self.layer_rates:
             changes["layer_rates"] = parse_layer_rates(self.layer_rates)
-        return recipe_named(self.recipe).changed(changes)
+        return changes  # type: ignore[no-any-return]
+
+    def make_recipe(self) -> Recipe:
+        """The recipe that is named, with what was given in its place; of auto, the paper's."""
+        from revgrad.recipes import AUTO, PAPER, recipe_named
+
+        named = PAPER if self.recipe == AUTO else recipe_named(self.recipe)
+        return named.changed(self.changes())
 
     def open_data(self) -> TrainingData:
         """The domains, images in the size the network is made for unless another was given."""
@@ -415,6 +426,7 @@ class TrainOptions:
         from revgrad.api import adapt
         from revgrad.diagnostics.scores import RECOMMENDED_SCORE
         from revgrad.domains.few_per_class import few_per_class
+        from revgrad.recipes import AUTO
 
         watching = list(callbacks)
         if self.tensorboard:
@@ -426,6 +438,7 @@ class TrainOptions:
         source, held_out = data.source, None
         if self.per_class is not None:
             source, held_out = few_per_class(source, self.per_class, seed)
+        automatic = self.recipe == AUTO and self.method is None
         return adapt(
             data.build(seed, self.init, self.weights),
             source,
@@ -433,7 +446,7 @@ class TrainOptions:
             layer=self.layer,
             task=data.task,
             output=parse_part(self.output_part),
-            recipe=recipe,
+            recipe=AUTO if automatic else recipe,
             held_out=self.held_out if held_out is None else held_out,
             test=data.test,
             run=self.output,
@@ -444,6 +457,7 @@ class TrainOptions:
             callbacks=watching,
             progress=progress,
             provenance=self.provenance(data.network),
+            **(self.changes() if automatic else {}),
         )
 
     def provenance(self, network: str) -> Provenance:

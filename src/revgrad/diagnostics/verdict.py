@@ -23,6 +23,7 @@ from revgrad.diagnostics.accuracy_estimate import (
     correctness,
     has_informative_opinion,
 )
+from revgrad.diagnostics.choice import Choice, read_choice
 from revgrad.diagnostics.evidence import LABELLED_SOURCE, Evidence
 from revgrad.diagnostics.recorder import RecordedEvidence, read_evidence
 from revgrad.diagnostics.scores import SCORES, available_scores, score
@@ -106,7 +107,7 @@ def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Ver
     reference = _reference(directory, recorded, baseline)
     after = None if recorded is None else recorded.last
     symptoms = symptoms_of_run(config, records, after, failure=failure)
-    return judge(
+    found = judge(
         after,
         reference.evidence,
         compared_with=reference.words,
@@ -114,6 +115,13 @@ def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Ver
         failure=failure,
         own_start=reference.own_start,
     )
+    choice = read_choice(directory.folder)  # of recipe "auto": what it handed back, and why
+    return found if choice is None else replace(found, sentence=_chosen_sentence(found, choice))
+
+
+def _chosen_sentence(found: Verdict, choice: Choice) -> str:
+    """With what was handed back; of the source-only network there is nothing else to say."""
+    return f"{found.sentence} {choice.sentence}" if choice.is_adapted else choice.sentence
 
 
 def judge(

@@ -1,0 +1,277 @@
+"""A choice among networks that were adapted from one start, or of the start; no target labels.
+
+    choice = choose("images", candidates)
+    print(choice.sentence)
+
+Each candidate is judged beside the source-only network that it started from. Simple classifiers of
+the inputs, which learned from the source and share nothing with the network, say for every target
+sample what they hold of each class, and spread it among the target's neighbours: where candidate
+and start differ, who is right by them? More certain and more varied predictions count too. What a
+ruined network shows (a fall on held-out source, few classes predicted) rules a candidate out,
+whatever else speaks for it. Where no candidate is judged better, the source-only network it is.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from revgrad._seals import unsealed, write_sealed
+from revgrad.diagnostics.certainty import (
+    effective_classes,
+    mutual_information,
+    prediction_nuclear_norm,
+)
+from revgrad.diagnostics.evidence import Evidence
+from revgrad.diagnostics.inputs import Array, given, shares_of
+from revgrad.diagnostics.second_opinion import descriptors
+from revgrad.errors import RunError
+
+#: In the folder of a run that chose: what was tried, what was handed back, and why.
+CHOICE = "choice.json"
+SOURCE_ONLY = "source-only"
+#: The judged gain that a candidate needs to be preferred to the source-only network.
+NEEDED_GAIN = 0.01
+#: Fall of the held-out source accuracy that rules a candidate out, where it is also this many
+#: standard deviations from none.
+SOURCE_FALL, DEVIATIONS = 0.08, 2.0
+#: Variety of predictions, as a share of the source's and of the start's, that rules it out below.
+LEAST_VARIETY, SHRUNK = 0.5, 0.7
+#: Samples that a simple classifier learns from, at most.
+OPINION_SAMPLES = 2000
+#: Neighbours on the target, how much of theirs an opinion takes over, and how many times.
+NEIGHBOURS, SPREAD, SPREADINGS = 10, 0.8, 20
+#: What surer predictions count beside agreement.
+CERTAINTY = 0.3
+#: Inputs of more numbers are reduced to their first principal components.
+WIDEST, COMPONENTS = 256, 128
+#: Squares along a side of an image whose mean colours describe it.
+GRID = 4
+
+
+@dataclass(frozen=True)
+class Signals:
+    """What is known of a candidate without target labels.
+
+    gain          judged, in shares of the target's samples: `agreed` and a part of `surer`
+    agreed        by how much more the simple classifiers hold of what it predicts than of what the
+                  start predicts
+    surer         by how much more certain and varied its target predictions are: the difference of
+                  their nuclear norms, each as a share of the largest that there can be
+    source_fall   fall of the held-out source accuracy below the start's
+    variety       classes predicted on the target beside the first, as a share of the source's
+    information   mutual information of target samples and predictions, as a share of the most
+    differing     share of the target's samples that it predicts otherwise than the start
+    """
+
+    gain: float
+    agreed: float
+    surer: float
+    source_fall: float
+    variety: float
+    information: float
+    differing: float
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One training from the start, and what became of it; `refused`: why it can't be chosen."""
+
+    name: str
+    method: str
+    settings: dict[str, Any]
+    signals: Signals | None
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was tried, which was handed back, and why.
+
+    kind        of the data, by which the candidates were chosen
+    chosen      the name of a candidate, or "source-only"
+    sentence    the reason in plain words
+    """
+
+    kind: str
+    chosen: str
+    sentence: str
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def is_adapted(self) -> bool:
+        return self.chosen != SOURCE_ONLY
+
+    def write(self, folder: Path) -> None:
+        write_sealed(folder / CHOICE, asdict(self))
+
+
+def read_choice(folder: Path) -> Choice | None:
+    """The choice that a run's folder has on record; None where it made none."""
+    path = folder / CHOICE
+    try:
+        values = unsealed(path.read_text(encoding="utf-8"))
+        candidates = [
+            Candidate(**{**one, "signals": one["signals"] and Signals(**one["signals"])})
+            for one in values.pop("candidates")
+        ]
+        return Choice(**values, candidates=tuple(candidates))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise RunError(f"{path} can't be read as a choice: {error}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Opinions:
+    """Of simple classifiers of the source on n target samples.
+
+    probabilities   (n, classes): their mean, spread among neighbours
+    """
+
+    probabilities: Array
+
+    def held_of(self, predicted: Array) -> float:
+        """Mean over the samples of the probability of the predicted class."""
+        return float(self.probabilities[np.arange(len(predicted)), predicted].mean())
+
+
+def opinions_of(own: Array, labels: Array, other: Array, classes: int) -> Opinions:
+    """Logistic regression and nearest neighbours of source descriptors (m, d), asked about
+    those of the target (n, d); what they say is then spread among the target's neighbours
+    (p ← (1 − α) p₀ + α mean of the neighbours' p; Zhou et al. 2004)."""
+    known, asked = _standardised(own, other)
+    present = np.unique(labels)
+    said = np.zeros((len(asked), classes))
+    if len(present) == 1:
+        said[:, present[0]] = 1.0
+    else:
+        models = _models(len(known))
+        for model in models:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a fit that has not quite converged will do
+                model.fit(known, labels)
+            said[:, model.classes_] += model.predict_proba(asked) / len(models)
+    near = nearest(asked, NEIGHBOURS)
+    found = said
+    if near.shape[1]:
+        for _ in range(SPREADINGS):
+            found = (1 - SPREAD) * said + SPREAD * found[near].mean(axis=1)
+    return Opinions(found)
+
+
+def nearest(points: Array, count: int) -> Array:
+    """(n, count) indices of the nearest others of (n, d) points, in no order."""
+    count = min(count, len(points) - 1)
+    squares = (points**2).sum(axis=1)
+    distances = squares[:, None] + squares - 2 * points @ points.T
+    np.fill_diagonal(distances, np.inf)
+    if count < 1:
+        return np.zeros((len(points), 0), dtype=np.int64)
+    found: Array = np.argpartition(distances, count - 1, axis=1)[:, :count]
+    return found
+
+
+def _models(samples: int) -> list[Any]:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.neighbors import KNeighborsClassifier
+
+    return [
+        LogisticRegression(C=0.1, max_iter=200),
+        KNeighborsClassifier(min(7, samples)),
+    ]
+
+
+def signals_of(after: Evidence, before: Evidence, opinions: Opinions) -> Signals:
+    """A candidate beside its start, on the same samples."""
+    classes = after.target_logits.shape[1]
+    own, start = after.target_logits.argmax(axis=1), before.target_logits.argmax(axis=1)
+    expected = effective_classes(shares_of(given(before.source_labels), classes))
+    agreed = opinions.held_of(own) - opinions.held_of(start)
+    surer = prediction_nuclear_norm(after.target_logits) - prediction_nuclear_norm(
+        before.target_logits
+    )
+    return Signals(
+        gain=agreed + CERTAINTY * surer,
+        agreed=agreed,
+        surer=surer,
+        source_fall=_source_accuracy(before) - _source_accuracy(after),
+        variety=(effective_classes(shares_of(own, classes)) - 1) / max(expected - 1, 1e-12),
+        information=mutual_information(after.target_logits) / math.log(classes),
+        differing=float((own != start).mean()),
+    )
+
+
+def harm(candidate: Signals, start: Signals, held_out: int) -> str:
+    """What rules a candidate out, whatever its gain; "" where it shows no harm."""
+    deviation = math.sqrt(max(candidate.source_fall, 0.0) / max(held_out, 1))
+    if candidate.source_fall > max(SOURCE_FALL, DEVIATIONS * deviation):
+        return f"held-out source accuracy fell by {100 * candidate.source_fall:.1f} points"
+    if candidate.variety < LEAST_VARIETY and candidate.variety < SHRUNK * start.variety:
+        return f"predictions collapsed: their variety is {candidate.variety:.0%} of the source's"
+    return ""
+
+
+def refusal(candidate: Signals, start: Signals, held_out: int) -> str:
+    """Why a candidate can't be chosen; "" where it can: no harm, and a judged gain."""
+    short = f"judged gain {100 * candidate.gain:+.1f} points, {100 * NEEDED_GAIN:.1f} are needed"
+    return harm(candidate, start, held_out) or (short if candidate.gain < NEEDED_GAIN else "")
+
+
+def choose(kind: str, candidates: Sequence[Candidate]) -> Choice:
+    """The candidate of the highest judged gain that is not refused; else source only."""
+    able = [one for one in candidates if not one.refused and one.signals is not None]
+    best = max(able, key=lambda one: given(one.signals).gain, default=None)
+    if best is None or best.signals is None:
+        tried = "; ".join(f"{one.name}: {one.refused}" for one in candidates)
+        why = tried or "there was nothing to choose from"
+        return Choice(
+            kind,
+            SOURCE_ONLY,
+            f"None of {len(candidates)} adapted networks is judged better: the source-only network "
+            f"is handed back ({why}).",
+            tuple(candidates),
+        )
+    return Choice(
+        kind,
+        best.name,
+        f"Of {len(candidates)} adapted networks {best.name} is handed back: judged "
+        f"{100 * best.signals.gain:.1f} points above source only by simple classifiers of the "
+        "source.",
+        tuple(candidates),
+    )
+
+
+def image_descriptors(images: np.ndarray) -> Array:
+    """(n, d) of (n, height, width, 3) uint8: edges (HOG), and colours on a coarse grid."""
+    colours = images.astype(np.float64) / 255
+    n, height, width, _ = images.shape
+    rows = np.array_split(np.arange(height), min(GRID, height))
+    columns = np.array_split(np.arange(width), min(GRID, width))
+    coarse = [colours[:, r][:, :, c].mean(axis=(1, 2)) for r in rows for c in columns]
+    parts = [*coarse, colours.std(axis=(1, 2))]
+    return np.concatenate([descriptors(images), *(part.reshape(n, -1) for part in parts)], axis=1)
+
+
+def _standardised(own: Array, other: Array) -> tuple[Array, Array]:
+    """Both by the source's mean and deviation; of wide ones the source's principal components."""
+    spread = own.std(axis=0)
+    scale = spread + 0.1 * float(spread.mean()) + 1e-12  # what hardly varies stays small
+    known, asked = ((part - own.mean(axis=0)) / scale for part in (own, other))
+    if known.shape[1] > WIDEST:
+        from sklearn.decomposition import PCA
+
+        reduced = PCA(min(COMPONENTS, len(known)), random_state=0).fit(known)
+        known, asked = reduced.transform(known), reduced.transform(asked)
+    return known, asked
+
+
+def _source_accuracy(evidence: Evidence) -> float:
+    right = given(evidence.source_logits).argmax(axis=1) == given(evidence.source_labels)
+    return float(right.mean())
