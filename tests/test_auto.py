@@ -147,8 +147,8 @@ def test_mistakes_are_said(tmp_path: Path) -> None:
 
 
 def test_steps_follow_the_samples() -> None:
-    assert default_steps(100, 128) == 400
-    assert default_steps(2000, 128) == 500
+    assert default_steps(100, 128) == 1000
+    assert default_steps(8000, 128) == 2000
     assert default_steps(1_000_000, 128) == 10_000
     assert ema_decay(300) == pytest.approx(0.98)
     assert ema_decay(100_000) == 0.998

@@ -53,7 +53,7 @@ Kind = Literal["images", "vectors", "series", "other"]
 #: In a run's folder: the trainings that were chosen among.
 CANDIDATES = "candidates"
 #: Passes over the larger domain that a training makes, and the bounds of its steps.
-PASSES, FEWEST_STEPS, MOST_STEPS = 16, 400, 10_000
+PASSES, FEWEST_STEPS, MOST_STEPS = 16, 1000, 10_000
 #: A candidate that starts from the source-trained network takes this share of the steps.
 SHARE_OF_STEPS = 0.5
 #: The EMA of the weights looks back over this share of the steps.

@@ -1,0 +1,77 @@
+"""Gains and harms of every method over source only, from the records.
+
+python studies/defaults/defaults_table.py [frozen | open]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+RECORDS = Path(__file__).parent / "runs.jsonl"
+#: A gain or a harm that counts: two points.
+MEANINGFUL = 0.02
+
+
+class Line(NamedTuple):
+    """One method over all its pairs; gains in shares of the target's samples."""
+
+    method: str
+    runs: int
+    mean: float
+    gained: int
+    harmed: int
+    worst: float
+
+
+def gains(records: Iterable[dict[str, object]]) -> dict[str, list[float]]:
+    """Each method's accuracy less that of source only, of the same pair and seed."""
+    rows = list(records)
+    below = {
+        (r["pair"], r["seed"]): float(str(r["accuracy"]))
+        for r in rows
+        if r["method"] == "source only"
+    }
+    found: dict[str, list[float]] = defaultdict(list)
+    for r in rows:
+        if r["method"] != "source only":
+            gain = float(str(r["accuracy"])) - below[r["pair"], r["seed"]]
+            found[str(r["method"])].append(gain)
+    return found
+
+
+def lines(records: Iterable[dict[str, object]]) -> list[Line]:
+    """Best mean gain first."""
+    made = [
+        Line(
+            method,
+            len(values),
+            fmean(values),
+            sum(v >= MEANINGFUL for v in values),
+            sum(v <= -MEANINGFUL for v in values),
+            min(values),
+        )
+        for method, values in gains(records).items()
+    ]
+    return sorted(made, key=lambda line: -line.mean)
+
+
+def main(which: str | None) -> None:
+    records = [json.loads(line) for line in RECORDS.read_text().splitlines()]
+    if which is not None:
+        records = [r for r in records if r["frozen"] == (which == "frozen")]
+    print(f"{'method':<18} {'runs':>4} {'mean gain':>9} {'gained':>6} {'harmed':>6} {'worst':>6}")
+    for line in lines(records):
+        print(
+            f"{line.method:<18} {line.runs:>4} {100 * line.mean:>+9.1f} {line.gained:>6} "
+            f"{line.harmed:>6} {100 * line.worst:>+6.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else None)

@@ -1,0 +1,36 @@
+"""The table of studies/defaults is that of its records."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "studies" / "defaults"))
+from defaults_table import RECORDS, gains, lines
+
+
+def test_gains_are_against_source_only_of_the_same_pair_and_seed() -> None:
+    records = [
+        {"pair": pair, "seed": seed, "method": method, "accuracy": accuracy}
+        for pair, seed, method, accuracy in (
+            ("a", 0, "source only", 0.5),
+            ("a", 1, "source only", 0.7),
+            ("b", 0, "source only", 0.2),
+            ("a", 0, "auto", 0.6),
+            ("a", 1, "auto", 0.6),
+            ("b", 0, "auto", 0.2),
+        )
+    ]
+    assert gains(records)["auto"] == pytest.approx([0.1, -0.1, 0.0])
+    (line,) = lines(records)
+    assert (line.runs, line.gained, line.harmed) == (3, 1, 1)
+    assert line.worst == pytest.approx(-0.1)
+
+
+def test_every_record_has_its_source_only() -> None:
+    records = [json.loads(line) for line in RECORDS.read_text().splitlines()]
+    found = gains(records)
+    assert len(found["auto"]) == len(found["plain"]) >= 30
