@@ -11,6 +11,7 @@ import pytest
 from torch import nn
 
 from revgrad import Adapted, from_arrays
+from revgrad.tasks import ClassLabels
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "studies" / "reversal"))
 import variants
@@ -37,7 +38,9 @@ def test_domains_are_told_apart_where_features_differ_and_not_where_they_agree()
     near, same, far = (
         from_arrays(rng.normal(shift, 1, (600, 2)).astype(np.float32)) for shift in (0, 0, 6)
     )
-    adapted = Adapted(nn.Sequential(nn.Identity(), nn.Linear(2, 2)), nn.Identity(), "0", None, (2,))
+    adapted = Adapted(
+        nn.Sequential(nn.Identity(), nn.Linear(2, 2)), nn.Identity(), "0", None, (2,), ClassLabels()
+    )
     assert variants.told_apart(adapted, near, far) > 0.99
     assert abs(variants.told_apart(adapted, near, same) - 0.5) < 0.1
 

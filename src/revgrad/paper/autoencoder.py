@@ -40,6 +40,7 @@ from revgrad.evaluation import chunks, device_of
 from revgrad.networks import initialise
 from revgrad.networks.rectified import ConvolutionReLU, LinearReLU
 from revgrad.networks.sizes import require_positive
+from revgrad.tasks import CustomTask
 from revgrad.training.callbacks import ProgressBar
 
 #: A vector of features becomes a map of the image's size divided by this.
@@ -112,6 +113,7 @@ def pretrain(
             *bare[1:],
             objective=Reconstruction(masked, noise),
             settings=chosen,
+            task=CustomTask(),  # the labels are zeros that nothing reads
             callbacks=[*callbacks, *([ProgressBar("autoencoder")] if progress else [])],
         ).fit()
     return Pretrained(adapter.domain_classifier, adapter.preprocessing, *_errors(adapter, bare))
