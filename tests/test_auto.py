@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from revgrad import Run, adapt, from_arrays, load, verdict
-from revgrad.auto import CANDIDATES, Ladder, default_steps, ema_decay, kind_of
+from revgrad.auto import CANDIDATES, Ladder, data_kind, default_steps, ema_decay
 from revgrad.diagnostics.choice import (
     CHOICE,
     Candidate,
@@ -157,7 +157,7 @@ def test_steps_follow_the_samples() -> None:
 
 def test_what_is_tried_follows_the_kind_of_data() -> None:
     def kind(shape: tuple[int, ...], dtype: Any) -> str:
-        return kind_of(from_arrays(np.zeros((4, *shape), dtype)))
+        return data_kind(from_arrays(np.zeros((4, *shape), dtype)))
 
     assert kind((8, 8, 3), np.uint8) == "images"
     assert kind((5,), np.float32) == "vectors"

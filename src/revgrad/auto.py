@@ -49,7 +49,7 @@ from revgrad.training.run import BASELINE, CONFIG, ENCODER, METRICS
 
 log = logging.getLogger("revgrad")
 
-Kind = Literal["images", "vectors", "series", "other"]
+DataKind = Literal["images", "vectors", "series", "other"]
 #: In a run's folder: the trainings that were chosen among.
 CANDIDATES = "candidates"
 #: Passes over the larger domain that a training makes, and the bounds of its steps.
@@ -61,7 +61,7 @@ LOOKS_BACK = 1 / 6
 #: Evaluations of a training, for its evidence and early signs.
 EVALUATIONS = 4
 #: Hidden width of the domain classifier, for networks that have none of their own.
-DOMAIN_CLASSIFIER = (128,)
+SMALL_CLASSIFIER = (128,)
 #: λ that the first rung of reversal rises to, and the second: more where the first did no harm.
 FIRST_FACTOR, STRONGER, WEAKER = 0.3, 1.0, 0.1
 
@@ -88,7 +88,7 @@ class Rung:
     fresh: bool = False
 
 
-def kind_of(source: Domain) -> Kind:
+def data_kind(source: Domain) -> DataKind:
     """The kind of data, by the shape of one input."""
     if source.is_images:
         return "images"
@@ -127,7 +127,7 @@ def settled(
         "evaluate_every": every,
         "checkpoint_every": every,
         "ema_decay": ema_decay(steps),
-        "domain_classifier": None if blueprint_of(network) is not None else DOMAIN_CLASSIFIER,
+        "domain_classifier": None if blueprint_of(network) is not None else SMALL_CLASSIFIER,
     }
     changed: Any = {**own, **named}
     return recipe.changed(changed), "adaptation_factor" in named
@@ -147,7 +147,7 @@ class Ladder:
     between: tuple[Rung, Rung] | None
 
     @staticmethod
-    def of(kind: Kind, network: nn.Module, samples: int, changes: RecipeChanges) -> Ladder:
+    def of(kind: DataKind, network: nn.Module, samples: int, changes: RecipeChanges) -> Ladder:
         """For this kind of data, with the user's own settings in all of them."""
         base, fixed = settled(STABILISED, network, samples, changes)
         # of one domain there is one BatchNorm
@@ -185,7 +185,7 @@ def _from_start(base: Recipe, method: str, factor: float | None = None) -> Rung:
     return Rung(f"{method}-{factor:g}", replace(base, method=method, settings=settings))
 
 
-class Train(Protocol):
+class TrainCandidate(Protocol):
     """Trains a network by a recipe, into a folder where there is one."""
 
     def __call__(
@@ -200,14 +200,14 @@ class Automatic:
     source: Domain
     held_out: Domain
     target: Domain
-    train: Train
+    train: TrainCandidate
     run: Path | None = None
     samples: int = EVIDENCE_SAMPLES
 
     def fit(self, network: nn.Module, changes: RecipeChanges) -> tuple[Choice, Trained, Trained]:
         """The choice, what is handed back by it, and the source-only network; `network` itself
         stays as it came."""
-        kind = kind_of(self.source)
+        kind = data_kind(self.source)
         larger = max(len(self.source), len(self.target))
         ladder = Ladder.of(kind, network, larger, changes)
         log.info(
@@ -276,7 +276,7 @@ class _Judge:
     start_signals: Signals
 
     @staticmethod
-    def of(given: Automatic, start: Trained, kind: Kind) -> _Judge:
+    def of(given: Automatic, start: Trained, kind: DataKind) -> _Judge:
         held_out, target = (_some(part, given.samples) for part in (given.held_out, given.target))
         known = _some(given.source, OPINION_SAMPLES)
         evidence = _evidence(start, held_out, target)
@@ -337,7 +337,7 @@ def _evidence(trained: Trained, held_out: Domain, target: Domain) -> Evidence:
     return gather_evidence(trained.adapter, held_out, target, domain_logits=False)
 
 
-def _described(domain: Domain, kind: Kind, start: Trained) -> Array:
+def _described(domain: Domain, kind: DataKind, start: Trained) -> Array:
     """(n, d) descriptors of the inputs; of what is none of the known kinds, the features of the
     source-only network."""
     if kind == "other" or not len(domain):

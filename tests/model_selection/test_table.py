@@ -9,7 +9,7 @@ import pytest
 
 from revgrad.model_selection.search import SearchResult, Trial
 from revgrad.model_selection.space import LogRange, OneOf, Space
-from revgrad.model_selection.table import as_text, draw_search, trial_table, write_search
+from revgrad.model_selection.table import draw_search, table_text, trial_table, write_search
 
 SPACE: Space = {
     "learning-rate": LogRange(0.001, 1.0),
@@ -34,7 +34,7 @@ def test_a_line_for_each_trial_the_target_test_last() -> None:
     assert lines[0] == ["0", "done", "9", "0.5000", "0.1", "b", "0.1", "0.9000", "3", "0.7500"]
     assert lines[1][3:] == ["0.2000", "0.01", "a|very|long|name", "–", "", "", ""]
     assert len(trial_table(search)[0]) == len(heading) - 1
-    text = as_text([heading, *lines]).splitlines()
+    text = table_text([heading, *lines]).splitlines()
     states = ("state", "done", "pruned", "running")
     assert len({line.index(cell) for line, cell in zip(text, states, strict=True)}) == 1
 

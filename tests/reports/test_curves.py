@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from page_runs import Made, make_run
-from revgrad.reports.curves import Chart, Series, charts_of_run, charts_of_runs, draw_chart
+from revgrad.reports.curves import Chart, CurveLine, charts_of_run, charts_of_runs, draw_chart
 from revgrad.reports.run_summary import read_summary
 
 
 def test_a_curve_is_drawn_where_its_numbers_are() -> None:
     values = (0.0, float("nan"), 1.0, 2.0)
-    series = Series("one", "plain", (0, 25, 50, 100), values)
+    series = CurveLine("one", "plain", (0, 25, 50, 100), values)
     drawn = draw_chart(Chart("x", "X", "", (series,), "", steps=100))
     path = re.search(r'<path d="(M[^"]*)" class="line plain"', str(drawn.picture))
     assert path is not None
@@ -31,7 +31,7 @@ def test_a_curve_is_drawn_where_its_numbers_are() -> None:
 
 def test_spikes_do_not_hide_the_rest() -> None:
     values = [0.5 + 0.001 * i for i in range(100)]
-    series = Series("one", "plain", tuple(range(100)), (*values[:-1], 1e6))
+    series = CurveLine("one", "plain", tuple(range(100)), (*values[:-1], 1e6))
     drawn = draw_chart(Chart("x", "X", "", (series,), "", steps=100))
     assert "1,000,000" in drawn.note
     heights = [float(y) for y in re.findall(r"L[\d.]+ ([\d.]+)", str(drawn.picture))]
@@ -39,7 +39,7 @@ def test_spikes_do_not_hide_the_rest() -> None:
 
 
 def test_a_long_curve_is_thinned_to_means() -> None:
-    series = Series("one", "plain", tuple(range(1, 1001)), tuple(float(i) for i in range(1000)))
+    series = CurveLine("one", "plain", tuple(range(1, 1001)), tuple(float(i) for i in range(1000)))
     thin = series.thinned(100)
     assert len(thin.steps) == 100
     assert thin.steps[-1] == 1000

@@ -46,7 +46,7 @@ def select_command(
 
 def _show_selection(selection: Selection) -> None:
     from revgrad.diagnostics.scores import SCORES
-    from revgrad.model_selection.table import as_text
+    from revgrad.model_selection.table import table_text
 
     names = list(selection.runs[0].settings)
     heading = ["", "run", selection.score, "estimated accuracy", "verdict", *names]
@@ -54,7 +54,7 @@ def _show_selection(selection: Selection) -> None:
         ["→" if row is selection.chosen else "", *_run_cells(row), *row.settings.values()]
         for row in selection.runs
     ]
-    typer.echo(as_text([heading, *rows]))
+    typer.echo(table_text([heading, *rows]))
     for row in selection.runs:
         if row.failure is not None:
             typer.echo(f"{row.run} failed: {row.failure}")

@@ -119,7 +119,7 @@ def tune_command(options: TuneOptions, training: TrainOptions) -> None:
 
 
 def _show_search(trials: Trials) -> None:
-    from revgrad.model_selection.table import as_text, trial_table, write_search
+    from revgrad.model_selection.table import table_text, trial_table, write_search
 
     search = trials.search.result()
     tested = trials.tested(search)
@@ -129,7 +129,7 @@ def _show_search(trials: Trials) -> None:
     if trials.training.as_json:
         echo_json(_search_json(search, tested, command))
         return
-    typer.echo(as_text(trial_table(search, tested)))
+    typer.echo(table_text(trial_table(search, tested)))
     for trial in search.of("failed"):
         typer.echo(f"trial {trial.number} failed: {trial.failure}")
     if running := search.of("running"):

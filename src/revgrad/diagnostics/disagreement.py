@@ -24,7 +24,7 @@ from revgrad.diagnostics.inputs import Array, given
 #: One in so many bounds may fail by chance alone.
 FAILURES = 0.01
 #: Fits of the critic: so many steps of L-BFGS.
-STEPS = 60
+CRITIC_STEPS = 60
 NEEDS = ("source_features", "target_features", *LABELLED_SOURCE)
 
 
@@ -93,7 +93,7 @@ def _critic(
     random = torch.Generator().manual_seed(seed)
     weights = (0.01 * torch.randn(own.shape[1], classes, generator=random)).requires_grad_()
     offset = torch.zeros(classes, requires_grad=True)
-    fit = torch.optim.LBFGS([weights, offset], max_iter=STEPS, line_search_fn="strong_wolfe")
+    fit = torch.optim.LBFGS([weights, offset], max_iter=CRITIC_STEPS, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         fit.zero_grad()

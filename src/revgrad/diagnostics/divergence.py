@@ -35,7 +35,7 @@ MLP_HIDDEN = 64
 MLP_STEPS, MLP_BATCH_SIZE, MLP_LEARNING_RATE, MLP_WEIGHT_DECAY = 300, 128, 3e-3, 1e-3
 
 #: A function of standardised features: one logit a sample, above 0 for the target.
-Decision = Callable[[Array], Array]
+DecisionFunction = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class FittedDomainClassifier:
 
     mean: Array
     scale: Array
-    decision: Decision
+    decision: DecisionFunction
     hypothesis: str
 
     def logits(self, features: ArrayLike) -> Array:
@@ -195,7 +195,7 @@ def fit_domain_classifier(
     return FittedDomainClassifier(mean, scale, fit(first, second, seed), hypothesis)
 
 
-def _logistic(source: Array, target: Array, seed: int) -> Decision:
+def _logistic(source: Array, target: Array, seed: int) -> DecisionFunction:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
@@ -215,7 +215,7 @@ def _logistic(source: Array, target: Array, seed: int) -> Decision:
     return decide
 
 
-def _perceptron(source: Array, target: Array, seed: int) -> Decision:
+def _perceptron(source: Array, target: Array, seed: int) -> DecisionFunction:
     import torch
     from torch.nn.functional import binary_cross_entropy_with_logits
 
@@ -261,7 +261,7 @@ def _perceptron(source: Array, target: Array, seed: int) -> Decision:
 
 
 #: How to fit, and the class of hypotheses in words.
-FRESH_CLASSIFIERS: dict[str, tuple[Callable[[Array, Array, int], Decision], str]] = {
+FRESH_CLASSIFIERS: dict[str, tuple[Callable[[Array, Array, int], DecisionFunction], str]] = {
     "logistic": (_logistic, "linear functions of the features"),
     "mlp": (_perceptron, f"perceptrons of {MLP_HIDDEN} hidden units over the features"),
 }

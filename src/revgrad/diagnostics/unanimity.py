@@ -25,7 +25,7 @@ from revgrad.diagnostics.vetoes import POOR_VARIETY, variety
 AGREED_GAIN, AGREED_NO_GAIN = 0.03, 0.015
 #: Mean competence of the opinions on the source below which they know too little of the task.
 KNOWING = 0.4
-NEEDS = ("source_inputs", "target_inputs", *LABELLED_SOURCE)
+NEEDED_TO_VOTE = ("source_inputs", "target_inputs", *LABELLED_SOURCE)
 
 
 @dataclass(frozen=True)

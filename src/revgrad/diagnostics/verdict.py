@@ -28,7 +28,7 @@ from revgrad.diagnostics.evidence import LABELLED_SOURCE, Evidence
 from revgrad.diagnostics.recorder import RecordedEvidence, read_evidence
 from revgrad.diagnostics.scores import SCORES, available_scores, score
 from revgrad.diagnostics.symptoms import Symptom, symptoms_of_run
-from revgrad.diagnostics.unanimity import NEEDS, Unanimity, unanimity
+from revgrad.diagnostics.unanimity import NEEDED_TO_VOTE, Unanimity, unanimity
 from revgrad.diagnostics.vetoes import (
     COLLAPSED_VARIETY,
     FORGOTTEN,
@@ -225,7 +225,11 @@ def _by_estimates(found: Comparison, votes: Unanimity | None, images: bool) -> D
 
 def _votes(after: Evidence | None, before: Evidence | None) -> Unanimity | None:
     """None where there are no inputs to ask other classifiers about."""
-    if after is None or before is None or not (after.has(*NEEDS) and before.has(*LABELLED_SOURCE)):
+    if (
+        after is None
+        or before is None
+        or not (after.has(*NEEDED_TO_VOTE) and before.has(*LABELLED_SOURCE))
+    ):
         return None
     return unanimity(after, before)
 

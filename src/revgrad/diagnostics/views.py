@@ -19,7 +19,7 @@ from revgrad.diagnostics.inputs import Array
 from revgrad.diagnostics.second_opinion import oriented_gradients, spectra
 from revgrad.errors import InputError
 
-Kind = Literal["images", "series", "numbers"]
+InputKind = Literal["images", "series", "numbers"]
 #: Images are brought to this many pixels a side for colours and texture.
 SIDE = 24
 #: Colours are counted in this many steps of each channel, and averaged in so many cells a side.
@@ -31,7 +31,7 @@ SPARSE = 0.7
 _AT_ONCE = 500
 
 
-def kind_of(inputs: np.ndarray) -> Kind:
+def kind_of(inputs: np.ndarray) -> InputKind:
     """What inputs are, by their shape."""
     dimensions = np.ndim(inputs)
     if dimensions == 4 and inputs.shape[3] == 3:

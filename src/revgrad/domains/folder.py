@@ -38,7 +38,7 @@ log = logging.getLogger("revgrad")
 _FORMAT = 2  # of the cache: a new number makes old entries be built anew
 _TASK = 8  # images a thread decodes at a time
 
-Task = TypeVar("Task")
+Work = TypeVar("Work")
 Result = TypeVar("Result")
 
 
@@ -319,7 +319,7 @@ def _common_size(folder: Path, headers: dict[str, Header]) -> Size:
     return size
 
 
-def in_order(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
+def in_order(work: Callable[[Work], Result], tasks: Sequence[Work]) -> Iterator[Result]:
     """Results of `work` in threads, in order, with few of them waiting at a time."""
     threads = min(16, usable_cores())
     pending: deque[Future[Result]] = deque()

@@ -12,7 +12,7 @@ import numpy as np
 from revgrad.errors import InputError, some
 
 #: "number": float64, missing NaN. "text": str or None, as objects. "date": datetime64[s] or NaT.
-Kind = Literal["number", "text", "date"]
+ColumnKind = Literal["number", "text", "date"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Column:
     stored   of numbers: "b" truth values, "i" integers, "f" others, as the frame held them
     """
 
-    kind: Kind
+    kind: ColumnKind
     values: np.ndarray
     stored: str = "f"
 

@@ -32,7 +32,7 @@ def trial_table(search: SearchResult, tested: Tested | None = None) -> list[list
     return [heading, *(_cells(search, trial, tested) for trial in search.trials)]
 
 
-def as_text(cells: Sequence[Sequence[str]]) -> str:
+def table_text(cells: Sequence[Sequence[str]]) -> str:
     """Columns for a terminal."""
     widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
     lines = ("  ".join(f"{c:<{w}}" for c, w in zip(line, widths, strict=True)) for line in cells)

@@ -36,7 +36,7 @@ log = logging.getLogger("revgrad")
 #: DDC's weight of the difference of means.
 FACTOR = 0.25
 
-Candidate = TypeVar("Candidate")
+Tried = TypeVar("Tried")
 
 
 class WithAdaptationLayer(nn.Module):
@@ -83,11 +83,11 @@ class WithAdaptationLayer(nn.Module):
 
 
 @dataclass(frozen=True)
-class Nearest(Generic[Candidate]):
+class Nearest(Generic[Tried]):
     """The candidate of the smallest distance (the first of several), and every one's."""
 
-    candidate: Candidate
-    distances: tuple[tuple[Candidate, float], ...]
+    candidate: Tried
+    distances: tuple[tuple[Tried, float], ...]
 
 
 def choose_place(
@@ -202,7 +202,7 @@ def domain_distance(
     return float(relative_difference_of_means(one, other))
 
 
-def _nearest(found: list[tuple[Candidate, float]]) -> Nearest[Candidate]:
+def _nearest(found: list[tuple[Tried, float]]) -> Nearest[Tried]:
     bad = [candidate for candidate, distance in found if math.isnan(distance)]
     if bad:
         raise InputError(f"the features at {bad[0]!r} are not finite numbers")

@@ -108,7 +108,7 @@ HELD_OUT_CURVES = (
 
 
 @dataclass(frozen=True)
-class Series:
+class CurveLine:
     """One line. `look` is its style's name; a value that is not finite leaves a gap."""
 
     name: str
@@ -116,13 +116,13 @@ class Series:
     steps: tuple[int, ...]
     values: tuple[float, ...]
 
-    def thinned(self, points: int = CURVE_POINTS) -> Series:
+    def thinned(self, points: int = CURVE_POINTS) -> CurveLine:
         """At most so many points: means of as many neighbours each."""
         width = -(-len(self.steps) // points)
         if width <= 1:
             return self
         parts = range(0, len(self.steps), width)
-        return Series(
+        return CurveLine(
             self.name,
             self.look,
             tuple(self.steps[min(i + width, len(self.steps)) - 1] for i in parts),
@@ -153,7 +153,7 @@ class Chart:
     key: str
     title: str
     unit: str
-    series: tuple[Series, ...]
+    series: tuple[CurveLine, ...]
     says: str
     share: bool = False
     level: tuple[float, str] | None = None
@@ -163,7 +163,7 @@ class Chart:
     legend: tuple[LegendKey, ...] = ()
 
     @property
-    def keys(self) -> tuple[LegendKey | Series, ...]:
+    def keys(self) -> tuple[LegendKey | CurveLine, ...]:
         return self.legend or self.series
 
     @property
@@ -257,7 +257,7 @@ def look_of(number: int) -> str:
     return f"run{number % RUN_LOOKS} dash{number // RUN_LOOKS % 3}"
 
 
-def _axis_range(chart: Chart, series: Sequence[Series]) -> tuple[float, float, str]:
+def _axis_range(chart: Chart, series: Sequence[CurveLine]) -> tuple[float, float, str]:
     """The axis' ends, and a note where spikes are cut off."""
     finite = np.array([v for one in series for v in one.values if math.isfinite(v)])
     if not len(finite):  # means of neighbours are not finite where one of them is not
@@ -313,7 +313,7 @@ def _draw_axes(
     return parts
 
 
-def _draw_series(one: Series, across: Scale, up: Scale, *, marked: bool) -> list[Element]:
+def _draw_series(one: CurveLine, across: Scale, up: Scale, *, marked: bool) -> list[Element]:
     """A path with gaps where a value is not finite; marks where asked for."""
     path, pen_down, parts = [], False, []
     for step, value in zip(one.steps, one.values, strict=True):
@@ -378,7 +378,7 @@ def _held_out(summary: RunSummary) -> Chart:
     return replace(_chart(both, series, [summary]), legend=tuple(keys))
 
 
-def _with_baseline(curve: Curve, summary: RunSummary, look: str) -> list[Series]:
+def _with_baseline(curve: Curve, summary: RunSummary, look: str) -> list[CurveLine]:
     own = "this run" if summary.baseline is None else "adapted"
     found = [_series(own, look, curve, summary)]
     if summary.baseline is not None and curve.field not in ("adaptation_factor", "learning_rate"):
@@ -386,9 +386,9 @@ def _with_baseline(curve: Curve, summary: RunSummary, look: str) -> list[Series]
     return [one for one in found if one.steps]
 
 
-def _series(name: str, look: str, curve: Curve, summary: RunSummary) -> Series:
+def _series(name: str, look: str, curve: Curve, summary: RunSummary) -> CurveLine:
     values = _values(curve, summary)
-    return Series(name, look, tuple(step for step, _ in values), tuple(v for _, v in values))
+    return CurveLine(name, look, tuple(step for step, _ in values), tuple(v for _, v in values))
 
 
 def _values(curve: Curve, summary: RunSummary) -> list[tuple[int, float]]:
@@ -397,7 +397,7 @@ def _values(curve: Curve, summary: RunSummary) -> list[tuple[int, float]]:
     return [(step, float(value)) for step, value in values if value is not None]
 
 
-def _chart(curve: Curve, series: Sequence[Series], runs: Sequence[RunSummary]) -> Chart:
+def _chart(curve: Curve, series: Sequence[CurveLine], runs: Sequence[RunSummary]) -> Chart:
     adversarial = any(r.domain_accuracy is not None for run in runs for r in run.training)
     title, says = curve.title, curve.says
     if curve.field == "domain_loss" and not adversarial:

@@ -24,8 +24,8 @@ from revgrad.tasks.task import (
     check_integers,
     class_count,
     decimals,
-    named,
     shown_shape,
+    with_names,
 )
 
 
@@ -50,7 +50,7 @@ class _OneClass(Task):
         raise NotImplementedError
 
     def predictions(self, outputs: Tensor) -> np.ndarray:
-        return named(self.numbers(outputs).numpy(), self.classes)
+        return with_names(self.numbers(outputs).numpy(), self.classes)
 
     def probabilities(self, outputs: Tensor) -> np.ndarray:
         found: np.ndarray = self.shares(outputs).numpy()

@@ -17,8 +17,8 @@ from revgrad.tasks.task import (
     check_integers,
     class_count,
     decimals,
-    named,
     shown_shape,
+    with_names,
 )
 
 #: Labels of this value are left out unless another is said: torch's own custom.
@@ -176,7 +176,7 @@ class SequenceLabels(DenseLabels):
 
     def predictions(self, outputs: Tensor) -> np.ndarray:
         """(n, length): names where the classes have names."""
-        return named(outputs.argmax(self.axis).numpy(), self.classes)
+        return with_names(outputs.argmax(self.axis).numpy(), self.classes)
 
     def columns(self, outputs: Tensor) -> Columns:
         """`class_0`, `class_1`, …: one for each position."""

@@ -92,7 +92,7 @@ def number_columns(values: np.ndarray) -> Columns:
     return {name: [float(f"{value:.7g}") for value in flat[:, i]] for i, name in enumerate(names)}
 
 
-def named(numbers: np.ndarray, classes: tuple[str, ...] | None) -> np.ndarray:
+def with_names(numbers: np.ndarray, classes: tuple[str, ...] | None) -> np.ndarray:
     """Class numbers as the labels came: names where there are any, booleans as booleans."""
     if classes is None:
         return numbers

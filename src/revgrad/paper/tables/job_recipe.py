@@ -18,7 +18,7 @@ PAPER, RECOMMENDED = RECIPES["paper"], RECIPES["recommended"]
 #: DANN with today's means, one setting for all cells and the paper's networks: reversal alone, no
 #: entropy, no consistency. Features are divided by their root mean square in front of the domain
 #: classifier, and λ waits for the classes.
-STABILISED = Recipe(
+TABLE_STABILISED = Recipe(
     "stabilised",
     Settings(
         learning_rate=Constant(0.01),
@@ -104,7 +104,7 @@ def image_recipe(experiment: Experiment, method: str) -> Recipe:
     blueprint = blueprint_named(experiment.network)
     assert blueprint is not None
     if method == "stabilised":
-        return STABILISED.changed({"max_weight_norm": blueprint.max_weight_norm})
+        return TABLE_STABILISED.changed({"max_weight_norm": blueprint.max_weight_norm})
     settings = replace(PAPER.settings, max_weight_norm=blueprint.max_weight_norm)
     if experiment.fine_tuned:
         settings = replace(settings, pretrained_lr_factor=PRETRAINED_LR_FACTOR)
