@@ -54,7 +54,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--turn", type=float, default=35.0, help="degrees")
     options.add_argument("--seeds", type=int, default=5)
-    options.add_argument("--picture", type=Path)
+    options.add_argument("--picture", type=Path, default=Path("two-moons.png"))
     given = options.parse_args()
     models = {}
     for seed in range(given.seeds):
@@ -65,9 +65,8 @@ def main() -> None:
         }
         shown = [f"{name} {model.score(target, truth):.3f}" for name, model in models.items()]
         print(f"seed {seed}: {', '.join(shown)}")
-    if given.picture is not None:
-        draw(given.picture, given.turn, given.seeds - 1, models)
-        print(f"see {given.picture}")
+    draw(given.picture, given.turn, given.seeds - 1, models)
+    print(f"see {given.picture}")
 
 
 if __name__ == "__main__":

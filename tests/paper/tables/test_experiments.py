@@ -26,7 +26,7 @@ from revgrad.paper.tables.job_recipe import (
     PAPER,
     RECOMMENDED,
     RECOMMENDED_NETWORK,
-    STABILISED,
+    TABLE_STABILISED,
     image_recipe,
     network_name,
 )
@@ -112,9 +112,9 @@ def test_stabilised_is_reversal_alone_and_one_set_of_settings_for_all_cells() ->
     own = {one.cell: 4.0 if one.network == "svhn" else None for one in (*TABLE1, *MNIST_TO_SVHN)}
     assert norms == own  # the network's own limit, as for every other method
     assert {recipe.changed({"max_weight_norm": None}) for recipe in recipes.values()} == {
-        STABILISED
+        TABLE_STABILISED
     }
-    assert (STABILISED.method, STABILISED.normalise) == ("stabilised", "rms")
+    assert (TABLE_STABILISED.method, TABLE_STABILISED.normalise) == ("stabilised", "rms")
     assert network_name(TABLE1[0], "stabilised") == TABLE1[0].network
 
 
