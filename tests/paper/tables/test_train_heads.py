@@ -46,7 +46,7 @@ def test_coordinates_in_the_span_keep_every_distance_and_each_domains_mean_is_ze
     tmp_path: Path,
 ) -> None:
     split = open_split(Job(TABLE2[0], "adversarial", 0, TINY, tmp_path))
-    moved = in_span(split)
+    moved = in_span(split, own_means=True)
     for before, after in ((split.source, moved.source), (split.target, moved.target)):
         raw, new = (input_array(one).astype(np.float64) for one in (before, after))
         raw = raw - raw.mean(0)
@@ -67,7 +67,7 @@ def test_coordinates_in_the_span_keep_every_distance_and_each_domains_mean_is_ze
     np.testing.assert_allclose(
         new[0] @ new[1].T, raw[0] @ raw[1].T * ratio**2, rtol=1e-3, atol=0.05
     )  # held-out source is where the source is
-    joint = in_span(split, one_mean=True)
+    joint = in_span(split, own_means=False)
     means = [input_array(one).mean(0) for one in (joint.source, joint.target)]
     np.testing.assert_allclose(means[0], -means[1], atol=1e-4)
     assert np.abs(means[0]).max() > 0.1  # the shift is left for the method to see
@@ -113,15 +113,16 @@ def test_what_a_head_is_trained_with(
     brief = replace(TINY, steps={**TINY.steps, "bottleneck": 1})
     job = Job(TABLE2[0], method, 3, brief, tmp_path)
     found = compute(job).chosen
-    matched = method in ("mean-matching", "kernel-matching")
-    split = in_span(open_split(job), one_mean=matched)
+    plain = method.removesuffix("-centred")
+    matched, centred = plain in ("mean-matching", "kernel-matching"), plain != method
+    split = in_span(open_split(job), own_means=centred)
     *candidates, last = trainings
     factors = {"mean-matching": (0.003, 0.01, 0.03, 0.1, 0.25), "kernel-matching": (1, 10, 100)}
     assert [one.settings.adaptation_factor(0.5) for one in candidates] == list(
-        factors.get(method, ())
+        factors.get(plain, ())
     )
     for one in trainings:
-        assert one.recipe.method == ("source-only" if method == "bottleneck-only" else method)
+        assert one.recipe.method == ("source-only" if plain == "bottleneck-only" else plain)
         assert one.settings.seed == 3
         # one scale for all coordinates: as they are, or directions that hardly vary would count
         assert one.preprocessing is not None
@@ -133,14 +134,14 @@ def test_what_a_head_is_trained_with(
         ):
             np.testing.assert_array_equal(input_array(seen), input_array(expected))
         means = [input_array(domain).mean(0) for domain in (one.source, one.target)]
-        # to methods that match means the shift is left, the others do not see it
-        assert (np.abs(means[0] - means[1]).max() > 0.2) == matched
+        # the shift is left, the same for every method, but in the rows of own means
+        assert (np.abs(means[0] - means[1]).max() > 0.2) != centred
         first, second = one.weights
         features = split.source.shape[0]
-        width = 64 if method == "mean-matching" and one is last else 256
+        width = 64 if plain == "mean-matching" and one is last else 256
         assert first.shape == (width, features)
         assert first.std() == pytest.approx(0.1 * np.sqrt(2 / features), rel=0.05)  # .1 of He's
-        if method == "kernel-matching":
+        if plain == "kernel-matching":
             network: nn.Module = OneHidden(features, width, 10, seed=3)
         else:
             network = FeatureHead(features, 10, width, seed=3)

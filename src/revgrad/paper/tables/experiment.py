@@ -87,4 +87,8 @@ METHOD_TITLES: dict[str, str] = {
     "bottleneck-only": "source only, with the bottleneck",
     "kernel-matching": "DaNN (MMD)",
     "mean-matching": "DDC",
+    "kernel-matching-centred": "DaNN (MMD), own means",
+    "mean-matching-centred": "DDC, own means",
+    "bottleneck-only-centred": "source only, with the bottleneck, own means",
+    "adversarial-centred": "DANN, as printed, own means",
 }

@@ -61,19 +61,19 @@ def images_per_class(job: Job) -> int:
     return labelled_per_class(job.experiment.source)
 
 
-def in_span(split: FeatureSplit, *, one_mean: bool = False) -> FeatureSplit:
+def in_span(split: FeatureSplit, *, own_means: bool) -> FeatureSplit:
     """The same split in coordinates of the span of its source and target samples, at unit scale.
 
-    Each domain's own mean is subtracted first, as the shallow methods of the table do it (the paper
-    does not say whose mean it subtracts); with `one_mean` that of both, which weigh alike: DDC and
-    DaNN are there to match means, and would find them equal. A head is linear in the features, so
-    a direction in which no sample differs from another tells it nothing: a rotation into the others
-    loses nothing and makes a step many times cheaper (9,216 features become 493). One number
-    scales all coordinates, the domains weighing alike. No label is read.
+    The mean of both domains, which weigh alike, is subtracted first; with `own_means` each
+    domain's own, as the shallow methods of the table do it (the paper does not say whose mean it
+    subtracts). A head is linear in the features, so a direction in which no sample differs from
+    another tells it nothing: a rotation into the others loses nothing and makes a step many times
+    cheaper (9,216 features become 493). One number scales all coordinates, the domains weighing
+    alike. No label is read.
     """
     source, target = input_array(split.source), input_array(split.target)
     means = [features.mean(0, dtype=np.float64) for features in (source, target)]
-    if one_mean:
+    if not own_means:
         means = [(means[0] + means[1]) / 2] * 2
     both = np.concatenate([source - means[0], target - means[1]])
     _, lengths, basis = np.linalg.svd(both, full_matrices=False)

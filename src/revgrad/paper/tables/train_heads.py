@@ -29,7 +29,7 @@ from revgrad.paper.tables.job import (
     accuracy,
     domain_names,
 )
-from revgrad.paper.tables.job_recipe import FACTORS, HEADS, job_recipe
+from revgrad.paper.tables.job_recipe import CENTRED, FACTORS, HEADS, job_recipe
 
 #: Units of the bottleneck (appendix B), and what DDC's rule chooses from.
 BOTTLENECK_WIDTH = 256
@@ -67,7 +67,7 @@ def shallow_job(job: Job) -> Predicted:
 
 def train_head_job(job: Job, progress: Progress) -> Predicted:
     """A head trained on the features, through the same trainer as everything else."""
-    split = in_span(open_split(job), one_mean=job.method in FACTORS)
+    split = in_span(open_split(job), own_means=job.method.endswith(CENTRED))
     recipe = job_recipe(job)
     build = head_builder(job, split)
     width, chosen = BOTTLENECK_WIDTH, {}
@@ -75,7 +75,7 @@ def train_head_job(job: Job, progress: Progress) -> Predicted:
         factor = choose_factor(job, split, progress)
         recipe = recipe.changed({"adaptation_factor": factor})
         chosen = {"chosen_factor": factor}
-    if job.method == "mean-matching":
+    if recipe.method == "mean-matching":
         short = replace(
             recipe.settings, steps=max(recipe.settings.steps // 10, 1), checkpoint_every=0
         )
@@ -135,8 +135,9 @@ def feature_job_settings(job: Job) -> dict[str, Any]:
         chosen: dict[str, Any] = {}
         if job.method in FACTORS:
             chosen = {"adaptation_factor": list(FACTORS[job.method])}
-            chosen |= {"rule": "source", "one_mean": True}
+            chosen |= {"rule": "source"}
         known["initial_scale"] = INITIAL_SCALE
+        known["one_mean"] = not job.method.endswith(CENTRED)
         return {**recipe.settings.describe(), **recipe.describe(), **known, **chosen}
     shallow = SHALLOW.get(job.method)
     return {**known, "citation": "linear SVM" if shallow is None else shallow.citation}
@@ -147,7 +148,7 @@ def head_builder(job: Job, split: FeatureSplit) -> Callable[[int], nn.Module]:
     features, classes = split.source.shape[0], split.source.class_count or 1
 
     def build(width: int) -> nn.Module:
-        if job.method == "kernel-matching":
+        if HEADS[job.method].method == "kernel-matching":
             network = OneHidden(features, width, classes, seed=job.seed)
             scale_down(network.hidden)
             return network
