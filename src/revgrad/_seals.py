@@ -40,7 +40,10 @@ def write_sealed(path: Path, values: Mapping[str, Any]) -> None:
 def unsealed(text: str, *, required: bool = False) -> dict[str, Any]:
     """The values of a json object without their seal; a ValueError says what is wrong.
 
-    required   whether there must be a seal
+    Parameters
+    ----------
+    required
+        whether there must be a seal
     """
     values = _object(text)
     if (required or _is_sealed(values)) and (

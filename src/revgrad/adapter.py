@@ -47,12 +47,14 @@ class DomainAdapter(nn.Module):
 
     `network` is the user's own module: same object, same parameters, same state_dict keys.
 
-    batch_norm says what BatchNorm sees in training:
-      joint     one pass over all samples: statistics of the mixture, for normalising and for
-                inference
-      separate  a pass per domain: each is normalised by its own statistics; those kept for
-                inference are a moving average over both domains' batches
-      target    a pass per domain, and only the target's statistics are kept for inference
+    `batch_norm` says what BatchNorm sees in training:
+
+    - `joint`: one pass over all samples: statistics of the mixture, for normalising and for
+      inference
+    - `separate`: a pass per domain: each is normalised by its own statistics; those kept for
+      inference are a moving average over both domains' batches
+    - `target`: a pass per domain, and only the target's statistics are kept for inference
+
     torch's layers, classes of one's own and F.batch_norm are treated alike, as long as what they
     keep is in buffers. Networks that do not normalise over the batch are not affected; where none
     of torch's layers says so, the first training step looks (`RunningStatistics.depend_on_batch`).
@@ -108,8 +110,11 @@ class DomainAdapter(nn.Module):
     ) -> DomainAdapter:
         """An adapter with a new `DomainClassifier`, as wide as the layer's output for `example`.
 
-        make_head   (features, outputs, hidden, seed) → another head in the domain classifier's
-                    place, of a method that has its own; where it gives None, there is none
+        Parameters
+        ----------
+        make_head
+            (features, outputs, hidden, seed) → another head in the domain classifier's
+            place, of a method that has its own; where it gives None, there is none
         """
         prepare = Preprocessing.identity() if preprocessing is None else preprocessing
         pieces = cut(network, layer, output=output)
@@ -223,7 +228,10 @@ class DomainAdapter(nn.Module):
 class DeployableModel(nn.Module):
     """The deployable model: preprocessing followed by the plain network, raw inputs to outputs.
 
-    output   the part of the network's output that is given, where it returns several values
+    Parameters
+    ----------
+    output
+        the part of the network's output that is given, where it returns several values
     """
 
     def __init__(

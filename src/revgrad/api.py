@@ -77,20 +77,34 @@ class Adapted:
     Data is given as to `adapt`: a Domain, an array or tensor, (X, y), a folder, a Dataset. Images
     are brought to the size and the number of channels that the network was trained with.
 
-    network, preprocessing  the user's own module, and what comes in front of it
-    layer                   where the domain classifier was attached
-    classes                 the source's class names, where it has them
-    input_shape             of one sample, as the network was trained with
-    task                    what its outputs mean: loss, predictions, probabilities, metrics
-    output                  the part of the network's output that is meant; None: all of it
-    result                  how training ended; None for a network that was loaded
-    baseline                the source-only network of the same budget, where one was asked for
-    run                     the folder that keeps metrics, checkpoints and evidence, where one was
-                            given
-    adapter                 the network with its domain classifier, as it was trained
-    encoder                 what makes inputs of raw samples (a frame's, texts), where the source
-                            was of such; `encoder.state()` is plain json
-    choice                  what `recipe="auto"` tried, what it handed back, and why
+    Attributes
+    ----------
+    network, preprocessing
+        the user's own module, and what comes in front of it
+    layer
+        where the domain classifier was attached
+    classes
+        the source's class names, where it has them
+    input_shape
+        of one sample, as the network was trained with
+    task
+        what its outputs mean: loss, predictions, probabilities, metrics
+    output
+        the part of the network's output that is meant; None: all of it
+    result
+        how training ended; None for a network that was loaded
+    baseline
+        the source-only network of the same budget, where one was asked for
+    run
+        the folder that keeps metrics, checkpoints and evidence, where one was
+        given
+    adapter
+        the network with its domain classifier, as it was trained
+    encoder
+        what makes inputs of raw samples (a frame's, texts), where the source
+        was of such; `encoder.state()` is plain json
+    choice
+        what `recipe="auto"` tried, what it handed back, and why
     """
 
     network: nn.Module
@@ -156,7 +170,10 @@ class Adapted:
         """Write the network to `path`; the suffix says what: .safetensors and .pt (the plain
         network's weights), .pt2 and .onnx (preprocessing inside). See `revgrad.exporting`.
 
-        example   raw inputs of any two samples; made up from the input shape unless given
+        Parameters
+        ----------
+        example
+            raw inputs of any two samples; made up from the input shape unless given
         """
         from revgrad.exporting import export
 
@@ -237,36 +254,52 @@ def adapt(
 ) -> Adapted:
     """Train `network` on the labelled `source` so that it works on the unlabelled `target`.
 
-    network           a module, or the name of one as `--network` takes it ("compact",
-                      "timm:resnet18"), which is then built for the classes of the source, with
-                      pretrained weights where it comes with them
-    source, target    a Domain (`from_arrays`, `from_folder`, …), or what one is made of: arrays,
-                      (X, y), a folder, a Dataset. The target's labels are dropped unread, but for
-                      those that `target.keeping_labels(n)` kept (semi-supervised)
-    layer             where the domain classifier is attached (`revgrad.layers` lists what can be)
-    task              what labels and outputs mean: "classes", "binary" (one logit), "multi-label",
-                      "regression", "ordinal", "dense", "sequence", or a `Task` (`revgrad.tasks`),
-                      as `CustomTask(loss, predict)`; by default what they leave no doubt about
-    output            of a network that returns a dict, a tuple or a ModelOutput: the part that is
-                      meant, "logits" or 0
-    recipe            "auto": source only first, a few ways to adapt from there, and the one that
-                      is judged best without target labels; the source-only network where none is
-                      (`Adapted.choice` says why). Or a whole way of training: "paper" (DANN as
-                      printed), "stabilised" (DANN for any data), "recommended" (ours, for images),
-                      a `Recipe`. Any field of it, and of its settings, can be given by name:
-                      steps=…, learning_rate=…, seed=…; method=… alone is that method with the
-                      paper's settings
-    held_out          share of the source kept for evaluation, or data for it; 0: none
-    test              labelled target data to report accuracy on; it decides nothing
-    run               a folder for metrics, checkpoints and evidence; the same call resumes it
-    baseline          train the source-only network of the same budget too, from the same first
-                      weights (in RUN/baseline), for the verdict to compare with
-    return_weights    "last", or "best": of those at each evaluation the ones that the label-free
-                      `score` (of `diagnostics.SCORES`) likes best
-    evidence_samples  of target and held-out source that a run keeps outputs of, for the verdict
-                      and the report; 0: none
-    callbacks         what is told of every record
-    provenance        where network and data came from, where the command line knows better
+    Parameters
+    ----------
+    network
+        a module, or the name of one as `--network` takes it ("compact",
+        "timm:resnet18"), which is then built for the classes of the source, with
+        pretrained weights where it comes with them
+    source, target
+        a Domain (`from_arrays`, `from_folder`, …), or what one is made of: arrays,
+        (X, y), a folder, a Dataset. The target's labels are dropped unread, but for
+        those that `target.keeping_labels(n)` kept (semi-supervised)
+    layer
+        where the domain classifier is attached (`revgrad.layers` lists what can be)
+    task
+        what labels and outputs mean: "classes", "binary" (one logit), "multi-label",
+        "regression", "ordinal", "dense", "sequence", or a `Task` (`revgrad.tasks`),
+        as `CustomTask(loss, predict)`; by default what they leave no doubt about
+    output
+        of a network that returns a dict, a tuple or a ModelOutput: the part that is
+        meant, "logits" or 0
+    recipe
+        "auto": source only first, a few ways to adapt from there, and the one that
+        is judged best without target labels; the source-only network where none is
+        (`Adapted.choice` says why). Or a whole way of training: "paper" (DANN as
+        printed), "stabilised" (DANN for any data), "recommended" (ours, for images),
+        a `Recipe`. Any field of it, and of its settings, can be given by name:
+        steps=…, learning_rate=…, seed=…; method=… alone is that method with the
+        paper's settings
+    held_out
+        share of the source kept for evaluation, or data for it; 0: none
+    test
+        labelled target data to report accuracy on; it decides nothing
+    run
+        a folder for metrics, checkpoints and evidence; the same call resumes it
+    baseline
+        train the source-only network of the same budget too, from the same first
+        weights (in RUN/baseline), for the verdict to compare with
+    return_weights
+        "last", or "best": of those at each evaluation the ones that the label-free
+        `score` (of `diagnostics.SCORES`) likes best
+    evidence_samples
+        of target and held-out source that a run keeps outputs of, for the verdict
+        and the report; 0: none
+    callbacks
+        what is told of every record
+    provenance
+        where network and data came from, where the command line knows better
     """
     _check_network(network)
     if return_weights not in ("last", "best"):
@@ -458,7 +491,10 @@ def load(
 def verdict(run: Adapted | Path | str, *, baseline: Path | str | None = None) -> Verdict:
     """Judge a run without target labels: adapted, no gain, harmed, or can't tell; and why.
 
-    baseline   a source-only run of the same domains; by default the one in RUN/baseline
+    Parameters
+    ----------
+    baseline
+        a source-only run of the same domains; by default the one in RUN/baseline
     """
     from revgrad.diagnostics.verdict import verdict as judge
 
@@ -470,7 +506,10 @@ def report(
 ) -> Path:
     """One self-contained page of a run, or of several side by side; its path.
 
-    path   by default report.html in the run's folder; of several runs, here
+    Parameters
+    ----------
+    path
+        by default report.html in the run's folder; of several runs, here
     """
     from revgrad.reports.page import write_report
 
@@ -502,7 +541,10 @@ class _Data:
     ) -> _Data:
         """Domains of what was given; all labels that are read in the source's class numbers.
 
-        size   of images that are yet to be read: the network's
+        Parameters
+        ----------
+        size
+            of images that are yet to be read: the network's
         """
 
         def opened(data: Any, name: str, like: Encoder | None = None, **read: Any) -> Domain:

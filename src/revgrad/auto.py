@@ -102,7 +102,10 @@ def data_kind(source: Domain) -> DataKind:
 def default_steps(samples: int, batch_size: int) -> int:
     """Steps of a training: so many passes over the larger domain, within bounds.
 
-    samples   of the larger domain; half of a batch is drawn from it
+    Parameters
+    ----------
+    samples
+        of the larger domain; half of a batch is drawn from it
     """
     passes = PASSES * samples / max(batch_size // 2, 1)
     return int(min(max(round(passes), FEWEST_STEPS), MOST_STEPS))
@@ -137,9 +140,13 @@ def settled(
 class Ladder:
     """What is trained: the source-only start, and ways to adapt from there.
 
-    rungs     tried whatever comes of the others
-    between   of two strengths of reversal: the first where the weaker reversal among the rungs did
-              no harm, else the second; none where the user gave λ
+    Attributes
+    ----------
+    rungs
+        tried whatever comes of the others
+    between
+        of two strengths of reversal: the first where the weaker reversal among the rungs did
+        no harm, else the second; none where the user gave λ
     """
 
     start: Recipe

@@ -111,17 +111,28 @@ class Samples(NamedTuple):
 class Batch(NamedTuple):
     """One step's samples, grouped by domain: the source's first, then the target's, then others.
 
-    inputs    n samples, a tensor or a tuple or dict of tensors
-    labels    n samples; what stands in an unlabelled sample is never read
-    labelled  (n,) bool: which samples have a label. A label's value never means "unknown"
-    domains   (n,) int64: 0 source, 1 target, more where there are more
-    sizes     samples per domain, so that one domain's samples are a slice
-    prefix    where exactly the first `prefix` samples are labelled, their number; else None
     total_samples, total_labelled, total_sizes
               the same counts over all processes: losses are local sums divided by them
-    weights   (n,) float32: how much each label counts; None: all alike. 0 where there is no label
+
     total_weight
               the sum of the weights over all processes
+
+    Attributes
+    ----------
+    inputs
+        n samples, a tensor or a tuple or dict of tensors
+    labels
+        n samples; what stands in an unlabelled sample is never read
+    labelled
+        (n,) bool: which samples have a label. A label's value never means "unknown"
+    domains
+        (n,) int64: 0 source, 1 target, more where there are more
+    sizes
+        samples per domain, so that one domain's samples are a slice
+    prefix
+        where exactly the first `prefix` samples are labelled, their number; else None
+    weights
+        (n,) float32: how much each label counts; None: all alike. 0 where there is no label
     """
 
     inputs: Inputs

@@ -74,7 +74,10 @@ def evaluate(
 ) -> Evaluation:
     """Compare `function`'s outputs with the labels of `domain`, `module` in evaluation mode.
 
-    label_loss   what the loss is computed by; the task's own unless given
+    Parameters
+    ----------
+    label_loss
+        what the loss is computed by; the task's own unless given
     """
     labelled = np.flatnonzero(domain.labelled)
     if domain.labels is None or not len(labelled):
@@ -127,15 +130,22 @@ def features_at(
 ) -> np.ndarray:
     """The output of `layer` for every input of `domain`, flattened to (n, features).
 
-    model          a network, or an adapter with its own preprocessing
-    layer          any layer that runs once and gives one output a sample; the network runs so far
-    preprocessing  what comes in front of a network; by default inputs are taken as they are
-    batch          inputs at once; it changes no result beyond rounding
-    positions      keep the places of a feature map: (n, height × width, channels), row by row; a
-                   layer that gives (n, places, channels) is left so, a vector is one place
-
     Evaluation mode and no gradient; afterwards the model is in the mode it was in. Labels are never
     read.
+
+    Parameters
+    ----------
+    model
+        a network, or an adapter with its own preprocessing
+    layer
+        any layer that runs once and gives one output a sample; the network runs so far
+    preprocessing
+        what comes in front of a network; by default inputs are taken as they are
+    batch
+        inputs at once; it changes no result beyond rounding
+    positions
+        keep the places of a feature map: (n, height × width, channels), row by row; a
+        layer that gives (n, places, channels) is left so, a vector is one place
     """
     if batch < 1:
         raise InputError(f"features are read at least one input at a time, not {batch}")

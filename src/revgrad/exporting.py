@@ -79,14 +79,20 @@ def export(
 ) -> Path:
     """Write the adapted network to `path`, whole or not at all, and return the path.
 
-    adapted   what `adapt` returned, a `DeployableModel` or a `DomainAdapter`; any other module is
-              taken as it is, without preprocessing
-    example   raw inputs, one sample at least, for `.pt2` and `.onnx`: their shapes but for the
-              number of samples, and their types, are the program's. A program of a tuple or dict
-              of tensors takes one of the same structure; ONNX names them `inputs_0`, … or by the
-              dict's keys, a single tensor `images` (uint8) or `inputs`, a single result `outputs`
-    kind      one of `KINDS`; the path's suffix by default
-    check     compare the program with the network, on random inputs and other numbers of samples
+    Parameters
+    ----------
+    adapted
+        what `adapt` returned, a `DeployableModel` or a `DomainAdapter`; any other module is
+        taken as it is, without preprocessing
+    example
+        raw inputs, one sample at least, for `.pt2` and `.onnx`: their shapes but for the
+        number of samples, and their types, are the program's. A program of a tuple or dict
+        of tensors takes one of the same structure; ONNX names them `inputs_0`, … or by the
+        dict's keys, a single tensor `images` (uint8) or `inputs`, a single result `outputs`
+    kind
+        one of `KINDS`; the path's suffix by default
+    check
+        compare the program with the network, on random inputs and other numbers of samples
     """
     file = Path(path)
     chosen = _kind(file, kind)

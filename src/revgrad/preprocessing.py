@@ -23,11 +23,15 @@ IMAGES_AT_ONCE = 256
 class Preprocessing(nn.Module):
     """(x − mean) / scale, in the network's floating-point type; or per image by its own mean, sd.
 
-    mean, scale   numbers, or tensors that broadcast over one input, e.g. (channels, 1, 1)
-    per_image     standardise each input by its own mean and standard deviation instead
-
     Inputs that are integers but not uint8 (token ids) pass through, and so do nested inputs other
     than uint8 images: their owner prepares them.
+
+    Parameters
+    ----------
+    mean, scale
+        numbers, or tensors that broadcast over one input, e.g. (channels, 1, 1)
+    per_image
+        standardise each input by its own mean and standard deviation instead
     """
 
     mean: Tensor

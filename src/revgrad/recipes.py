@@ -54,22 +54,31 @@ STANDARDISED = ("fitted", "per-image")
 class Recipe:
     """A way of training: what is minimised, and everything it is trained with.
 
-    method             "adversarial" (DANN, the paper's), "stabilised" (DANN whose λ waits for the
-                       classes), "adversarial-entropy", "adversarial-consistency",
-                       "two-losses", "mean-matching" (DDC), "kernel-matching" (MMD), "coral",
-                       "cdan", "cdan-e", "mcc", "dann-mcc", "mdd", an objective of your own; or
-                       the bounds to compare with, "source-only" and "train-on-target" (with
-                       the target's labels)
-    settings           steps, batches, schedules, optimiser, …
-    domain_classifier  hidden widths of the domain classifier, or a module of your own; None: the
-                       network's own choice, else 1024, 1024
-    normalise          each sample's features in front of the domain classifier: "none", "rms" (by
-                       their root mean square) or "layer" (layer norm)
-    preprocessing      "fitted": one mean and scale for both domains (pretrained networks: their
-                       own); "per-image": each image by its own; or a module of your own
-    balanced           draw all classes of the source alike often, however many samples each has
-    label_loss         (predictions, labels) → loss; None: cross-entropy for class labels, squared
-                       error for float labels
+    Attributes
+    ----------
+    method
+        "adversarial" (DANN, the paper's), "stabilised" (DANN whose λ waits for the
+        classes), "adversarial-entropy", "adversarial-consistency",
+        "two-losses", "mean-matching" (DDC), "kernel-matching" (MMD), "coral",
+        "cdan", "cdan-e", "mcc", "dann-mcc", "mdd", an objective of your own; or
+        the bounds to compare with, "source-only" and "train-on-target" (with
+        the target's labels)
+    settings
+        steps, batches, schedules, optimiser, …
+    domain_classifier
+        hidden widths of the domain classifier, or a module of your own; None: the
+        network's own choice, else 1024, 1024
+    normalise
+        each sample's features in front of the domain classifier: "none", "rms" (by
+        their root mean square) or "layer" (layer norm)
+    preprocessing
+        "fitted": one mean and scale for both domains (pretrained networks: their
+        own); "per-image": each image by its own; or a module of your own
+    balanced
+        draw all classes of the source alike often, however many samples each has
+    label_loss
+        (predictions, labels) → loss; None: cross-entropy for class labels, squared
+        error for float labels
     """
 
     method: str | Objective = "adversarial"

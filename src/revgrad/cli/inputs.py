@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 class ImageOptions:
     """How images and tables are read: the same for a run's training and for everything after it.
 
-    size           one number or HEIGHTxWIDTH; None: as they are
-    fit, corrupt   as `from_folder` takes them
-    colour         whether grey images are shown as colour
-    label          the column of a table's labels
+    Attributes
+    ----------
+    size
+        one number or HEIGHTxWIDTH; None: as they are
+    fit, corrupt
+        as `from_folder` takes them
+    colour
+        whether grey images are shown as colour
+    label
+        the column of a table's labels
     """
 
     size: str | None = None
@@ -70,7 +76,10 @@ def parse_size(text: str | None) -> int | tuple[int, int] | None:
 class TrainingData:
     """The domains of a training, and the name of the network that is to fit them.
 
-    task   what labels mean, where it was said
+    Attributes
+    ----------
+    task
+        what labels mean, where it was said
     """
 
     network: str
@@ -114,9 +123,14 @@ def open_training_data(
 ) -> TrainingData:
     """Open what the options name.
 
-    network              None: the default for inputs of the source's shape
-    images               a size of None is the one that the network is made for
-    with_target_labels   whether the target keeps the labels it has; else they are dropped unread
+    Parameters
+    ----------
+    network
+        None: the default for inputs of the source's shape
+    images
+        a size of None is the one that the network is made for
+    with_target_labels
+        whether the target keeps the labels it has; else they are dropped unread
     """
     from revgrad.domains import FrameEncoder, encoder_of
     from revgrad.networks import blueprint_named, default_network

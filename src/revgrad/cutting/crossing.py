@@ -39,7 +39,10 @@ def crossing_names(names: Sequence[str]) -> str:
 class CrossingWatch(TorchDispatchMode):
     """Inside, notes the values that cross from the front of a layer to what lies behind it.
 
-    values  the values found so far, in words: "the input", "the output of 'fc1'", "'mean'"
+    Attributes
+    ----------
+    values
+        the values found so far, in words: "the input", "the output of 'fc1'", "'mean'"
     """
 
     def __init__(self, network: nn.Module, inputs: Inputs) -> None:

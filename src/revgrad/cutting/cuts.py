@@ -34,15 +34,23 @@ _NOT_ONE_TENSOR = (nn.RNNBase, nn.MultiheadAttention, nn.LSTMCell)
 class Cut:
     """A network and the layer at which it is cut; made by `cut`. It has no parameters of its own.
 
-    network    the network given, untouched
-    layer      name of the layer whose output is the features
-    traced     True: cut by torch.fx; False: a tap on the running network (see `reason`)
-    reason     why a tap is used, in one line, else None
-    predictor  the label predictor as a module that shares the network's parameters; None for a tap
-    output     the part of the network's output that the label predictor gives (`part_of`)
-
     The graph is made once: after replacing a module's plain attributes, adding hooks or changing
     the network's `forward`, cut again. A deep copy has a deep copy of the network.
+
+    Attributes
+    ----------
+    predictor
+        the label predictor as a module that shares the network's parameters; None for a tap
+    network
+        the network given, untouched
+    layer
+        name of the layer whose output is the features
+    traced
+        True: cut by torch.fx; False: a tap on the running network (see `reason`)
+    reason
+        why a tap is used, in one line, else None
+    output
+        the part of the network's output that the label predictor gives (`part_of`)
     """
 
     __slots__ = (

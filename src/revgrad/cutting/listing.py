@@ -21,8 +21,12 @@ _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 class Layer(NamedTuple):
     """One layer of a network.
 
-    shape     of its output for one sample; None where that is not one tensor
-    cuttable  whether `cut` works there; else `reason` says why not
+    Attributes
+    ----------
+    shape
+        of its output for one sample; None where that is not one tensor
+    cuttable
+        whether `cut` works there; else `reason` says why not
     """
 
     name: str

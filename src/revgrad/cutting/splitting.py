@@ -39,12 +39,20 @@ _CHANGE_SAMPLES = (nn.Flatten, nn.Unflatten, nn.RNNBase, nn.Transformer, nn.Mult
 class GraphSplit:
     """The parts of a graph that is cut at the node `at`, and what stands in the way.
 
-    behind    nodes that depend on the layer's output, the network's output among them
-    carried   nodes that do not, but are computed behind the cut as well: parameters, sizes
-    counts    nodes whose value is the number of samples, where the part behind needs it
-    sizes     other sizes and kinds of earlier values that the part behind needs
-    crossing  values that cross the cut
-    problem   what else makes the cut impossible, in words that follow "layer 'x' "
+    Attributes
+    ----------
+    behind
+        nodes that depend on the layer's output, the network's output among them
+    carried
+        nodes that do not, but are computed behind the cut as well: parameters, sizes
+    counts
+        nodes whose value is the number of samples, where the part behind needs it
+    sizes
+        other sizes and kinds of earlier values that the part behind needs
+    crossing
+        values that cross the cut
+    problem
+        what else makes the cut impossible, in words that follow "layer 'x' "
     """
 
     at: fx.Node

@@ -106,7 +106,10 @@ def run_tapped(
     layer is used behind it: slow, and needed once, as every run does the same. Without it, only
     what does not fit the number of chosen samples is seen.
 
-    part   the part of the network's output that is meant; what others hold is no matter
+    Parameters
+    ----------
+    part
+        the part of the network's output that is meant; what others hold is no matter
     """
     watch = CrossingWatch(network, inputs) if watched and chosen is not None else None
     tap = _Tap(layer, chosen, sample_count(inputs), watch)

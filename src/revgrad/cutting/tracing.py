@@ -34,10 +34,14 @@ class Untraceable(Exception):
 class Trace:
     """A network's graph.
 
-    arguments  names of the required arguments of `forward`: the graph's inputs. Optional ones
-               keep their defaults
-    calls      for every module that was called, by its first name, the node of each call's result
-               (None: a result that is not one value)
+    Attributes
+    ----------
+    arguments
+        names of the required arguments of `forward`: the graph's inputs. Optional ones
+        keep their defaults
+    calls
+        for every module that was called, by its first name, the node of each call's result
+        (None: a result that is not one value)
     """
 
     graph: fx.Graph

@@ -1,4 +1,4 @@
-"""Accuracy on the target, estimated without its labels, with an honest interval.
+"""Accuracy on the target, estimated without its labels, with an honest interval::
 
     print(estimate_accuracy(evidence))                       # the best that the evidence allows
     for name, estimate in available_estimates(evidence).items():
@@ -61,7 +61,10 @@ _BOTH_DRAWS = "the draw of the held-out source samples and of the target samples
 class AccuracyEstimate:
     """Estimated share of target samples that are predicted right.
 
-    low, high    an interval of `level` for what `covers` says, and not for what `leaves_out` says
+    Attributes
+    ----------
+    low, high
+        an interval of `level` for what `covers` says, and not for what `leaves_out` says
     """
 
     method: str
@@ -112,12 +115,12 @@ def correctness(evidence: Evidence) -> Array:
 def correctness_signs(evidence: Evidence) -> Array:
     """(n, len(SIGN_WEIGHTS)) of the target samples, by a second opinion on them.
 
-    agrees        1 where the second opinion is the prediction
-    likelihood    log of the probability that it gives to the predicted class
-    look-alikes   of the target samples that look most like it, the share that is predicted as it
-    class share   log of how often its class is predicted, over one of all classes being equal
-    agreement     the share of all samples for which it agrees; the same for all samples, as is
-    certainty     its mean largest probability
+    - `agrees`: 1 where the second opinion is the prediction
+    - `likelihood`: log of the probability that it gives to the predicted class
+    - `look-alikes`: of the target samples that look most like it, the share that is predicted as it
+    - `class share`: log of how often its class is predicted, over one of all classes being equal
+    - `agreement`: the share of all samples for which it agrees; the same for all samples, as is
+    - `certainty`: its mean largest probability
     """
     opinion = opinion_on(evidence)
     predicted = evidence.target_logits.argmax(axis=1)
@@ -165,7 +168,11 @@ def average_thresholded_confidence(
     """ATC (Garg et al. 2022, ICLR): the share of target samples above the source's threshold.
 
     The threshold is that below which as many source samples lie as are predicted wrong.
-    confidence   "negative-entropy" or "largest" softmax, after `source_temperature`
+
+    Parameters
+    ----------
+    confidence
+        "negative-entropy" or "largest" softmax, after `source_temperature`
     """
     source, labels, target = _scaled(source_logits, source_labels, target_logits, calibrated)
     if confidence not in CONFIDENCES:
@@ -286,8 +293,11 @@ def combined_estimate(
 ) -> AccuracyEstimate:
     """The median of several estimates; the interval holds all of theirs, and `bias` either side.
 
-    bias   how wrong such estimates were on pairs whose target labels are known: the one part of
-           the uncertainty that no label-free number shows
+    Parameters
+    ----------
+    bias
+        how wrong such estimates were on pairs whose target labels are known: the one part of
+        the uncertainty that no label-free number shows
     """
     if not estimates:
         raise InputError("there is no estimate to combine")

@@ -118,7 +118,7 @@ def seed_agreement(all_logits: Sequence[ArrayLike]) -> float:
 
 
 def class_balance(target_logits: ArrayLike, source_labels: ArrayLike) -> float:
-    """−½ Σ |share predicted − share in the source|: from −1, nothing in common, to 0, the same.
+    """`−½ Σ |share predicted − share in the source|`: from −1, nothing in common, to 0, the same.
 
     The negative total variation of the two distributions of classes. It is high for a good model
     where the target holds the classes in the source's proportions, and only there.
@@ -147,7 +147,10 @@ def total_variation(one: Array, other: Array) -> float:
 def effective_invariance(logits: ArrayLike, changed: ArrayLike) -> Array:
     """(n,): √(p p′) of the predicted class where both are predicted alike, else 0.
 
-    logits, changed   (n, classes) of samples as they are and of the same samples changed
+    Parameters
+    ----------
+    logits, changed
+        (n, classes) of samples as they are and of the same samples changed
     """
     one = probabilities(checked_logits(logits, "logits"))
     other = probabilities(checked_logits(changed, "logits of changed samples", one))

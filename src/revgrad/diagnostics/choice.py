@@ -59,15 +59,24 @@ GRID = 4
 class Signals:
     """What is known of a candidate without target labels.
 
-    gain          judged, in shares of the target's samples: `agreed` and a part of `surer`
-    agreed        by how much more the simple classifiers hold of what it predicts than of what the
-                  start predicts
-    surer         by how much more certain and varied its target predictions are: the difference of
-                  their nuclear norms, each as a share of the largest that there can be
-    source_fall   fall of the held-out source accuracy below the start's
-    variety       classes predicted on the target beside the first, as a share of the source's
-    information   mutual information of target samples and predictions, as a share of the most
-    differing     share of the target's samples that it predicts otherwise than the start
+    Attributes
+    ----------
+    gain
+        judged, in shares of the target's samples: `agreed` and a part of `surer`
+    agreed
+        by how much more the simple classifiers hold of what it predicts than of what the
+        start predicts
+    surer
+        by how much more certain and varied its target predictions are: the difference of
+        their nuclear norms, each as a share of the largest that there can be
+    source_fall
+        fall of the held-out source accuracy below the start's
+    variety
+        classes predicted on the target beside the first, as a share of the source's
+    information
+        mutual information of target samples and predictions, as a share of the most
+    differing
+        share of the target's samples that it predicts otherwise than the start
     """
 
     gain: float
@@ -94,9 +103,14 @@ class Candidate:
 class Choice:
     """What was tried, which was handed back, and why.
 
-    kind        of the data, by which the candidates were chosen
-    chosen      the name of a candidate, or "source-only"
-    sentence    the reason in plain words
+    Attributes
+    ----------
+    kind
+        of the data, by which the candidates were chosen
+    chosen
+        the name of a candidate, or "source-only"
+    sentence
+        the reason in plain words
     """
 
     kind: str
@@ -132,7 +146,10 @@ def read_choice(folder: Path) -> Choice | None:
 class Opinions:
     """Of simple classifiers of the source on n target samples.
 
-    probabilities   (n, classes): their mean, spread among neighbours
+    Attributes
+    ----------
+    probabilities
+        (n, classes): their mean, spread among neighbours
     """
 
     probabilities: Array

@@ -32,8 +32,12 @@ NEEDS = ("source_features", "target_features", *LABELLED_SOURCE)
 class AccuracyBound:
     """The target accuracy is `value` at least.
 
-    discrepancy   disagreement of critic and network on the target, less that on the source
-    slack         room for the draw of the samples
+    Attributes
+    ----------
+    discrepancy
+        disagreement of critic and network on the target, less that on the source
+    slack
+        room for the draw of the samples
     """
 
     value: float

@@ -42,11 +42,16 @@ DecisionFunction = Callable[[Array], Array]
 class DomainSeparation:
     """Error of a domain classifier on samples that it was not trained on.
 
-    error            mean of the error rates on source and target samples: ½ where it guesses
-    low, high        its interval: it covers the draw of the held-out samples, for this classifier
-                     as it is; not how the classifier would come out if it were trained again, nor
-                     how far it is from the best of its class
-    hypothesis       the class of functions that the classifier is out of
+    Attributes
+    ----------
+    error
+        mean of the error rates on source and target samples: ½ where it guesses
+    low, high
+        its interval: it covers the draw of the held-out samples, for this classifier
+        as it is; not how the classifier would come out if it were trained again, nor
+        how far it is from the best of its class
+    hypothesis
+        the class of functions that the classifier is out of
     """
 
     error: float
@@ -77,9 +82,13 @@ class DomainSeparation:
 class AdaptationBound:
     """ε_T ≤ ε_S + ½ d_HΔH + C with what can be measured of it (§3.3; Ben-David et al. 2010).
 
-    value        source error + ½ divergence, a bound of the target error but for C; above 1 − 1/k
-                 for k classes it says nothing
-    divergence   2|α − 1| of the paper, α = P_S[h = 0] + P_T[h = 1] of the classifier at hand
+    Attributes
+    ----------
+    value
+        source error + ½ divergence, a bound of the target error but for C; above 1 − 1/k
+        for k classes it says nothing
+    divergence
+        2|α − 1| of the paper, α = P_S[h = 0] + P_T[h = 1] of the classifier at hand
     """
 
     value: float
@@ -101,9 +110,14 @@ def domain_separation(
 ) -> DomainSeparation:
     """Train a fresh domain classifier on frozen (n, d) and (m, d) features; its held-out error.
 
-    classifier   "logistic" or "mlp" (`FRESH_CLASSIFIERS`)
-    held_out     share of each domain's samples that the error is measured on
-    samples      of each domain that take part at most, drawn by `seed`
+    Parameters
+    ----------
+    classifier
+        "logistic" or "mlp" (`FRESH_CLASSIFIERS`)
+    held_out
+        share of each domain's samples that the error is measured on
+    samples
+        of each domain that take part at most, drawn by `seed`
     """
     one, other = flat_pair(source, target)
     if not 0 < held_out < 1:
@@ -136,7 +150,7 @@ def adaptation_bound(source_error: float, separation: DomainSeparation) -> Adapt
     """The bound of §3.3: source error plus half the divergence that the domain classifier shows.
 
     With the mean error ε of the two domains α − 1 = 1 − 2ε. A classifier that is mostly wrong
-    separates as well as one that is mostly right, hence |1 − 2ε|.
+    separates as well as one that is mostly right, hence `|1 − 2ε|`.
     """
     if not 0 <= source_error <= 1:
         raise InputError(f"the source error is a share from 0 to 1, not {source_error}")

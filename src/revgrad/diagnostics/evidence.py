@@ -34,23 +34,34 @@ CHANGE = Jitter()
 class Evidence:
     """Outputs of a model on target samples and on held-out source samples; checked, float64.
 
-    target_logits            (n, classes)
-    source_logits, _labels   (m, classes), (m,): source samples that were not trained on
-    target_, source_features (n, d), (m, d): of the same samples, where the domain classifier is
-                             attached
-    …_domain_logits          (n,), (m,) or (·, 2): of the run's own domain classifier
-    target_changed_logits    (n, classes): of the target samples, each changed a little, in a way
-                             that leaves its class alone (`Jitter`)
-    …_inputs                 the samples themselves: (·, height, width, 3) uint8 images, small ones
-                             do, (·, d) numbers, or (·, channels, length) series
-    training_inputs, _labels further labelled source samples, which the network was trained on: of
-                             use to classifiers of the inputs, not to judge the network by
-    source_only_logits       (n, classes): of the source-only network, on the target samples
-    checkpoint_logits        of the checkpoints before this model, oldest first, on the target
-                             samples
-    seed_logits              of the same training with other seeds, on the target samples
-
     Everything but the target's logits may be missing; a score says what it needs.
+
+    Attributes
+    ----------
+    target_logits
+        (n, classes)
+    source_logits, source_labels
+        (m, classes), (m,): source samples that were not trained on
+    target_features, source_features
+        (n, d), (m, d): of the same samples, where the domain classifier is attached
+    target_domain_logits, source_domain_logits
+        (n,), (m,) or (·, 2): of the run's own domain classifier
+    target_inputs, source_inputs
+        the samples themselves: (·, height, width, 3) uint8 images, small ones do, (·, d) numbers,
+        or (·, channels, length) series
+    training_inputs, training_labels
+        further labelled source samples, which the network was trained on: of use to classifiers
+        of the inputs, not to judge the network by
+    target_changed_logits
+        (n, classes): of the target samples, each changed a little, in a way
+        that leaves its class alone (`Jitter`)
+    source_only_logits
+        (n, classes): of the source-only network, on the target samples
+    checkpoint_logits
+        of the checkpoints before this model, oldest first, on the target
+        samples
+    seed_logits
+        of the same training with other seeds, on the target samples
     """
 
     target_logits: Array
@@ -133,12 +144,16 @@ def gather_evidence(
     target image changed a little; labels of the target are never read. Without held-out source
     samples, the target's logits alone.
 
-    domain_logits   whether the domain classifier was trained, so that what it says means something
-    class_logits    the network's outputs → (n, classes) logits (`Task.class_logits`)
-
     The adapter is in evaluation mode, and afterwards in the mode it was in. Where BatchNorm
     normalised each domain by itself in training, held-out source samples are normalised by
     themselves here too: the statistics that are kept for inference are not theirs.
+
+    Parameters
+    ----------
+    domain_logits
+        whether the domain classifier was trained, so that what it says means something
+    class_logits
+        the network's outputs → (n, classes) logits (`Task.class_logits`)
     """
     with evaluating(adapter):
         of_target = _pass(adapter, target.without_labels(), domain_logits, class_logits)

@@ -16,10 +16,14 @@ from revgrad.diagnostics.inputs import Array, logits_of_both, shares_of
 class LabelShift:
     """Shares of the classes, (k,), and how far they are apart.
 
-    distance    total variation of the two, 0 to 1
-    noise       what `distance` would be on average where nothing differs but the draw of the
-                samples; infinite where the model does not tell the classes apart, so that nothing
-                is known
+    Attributes
+    ----------
+    distance
+        total variation of the two, 0 to 1
+    noise
+        what `distance` would be on average where nothing differs but the draw of the
+        samples; infinite where the model does not tell the classes apart, so that nothing
+        is known
     """
 
     source_shares: Array

@@ -52,11 +52,17 @@ _SAME = frozenset({"Dropout", "Dropout1d", "Dropout2d", "Flatten", "Identity"})
 class LayerShift:
     """Distances of the domains at one layer.
 
-    difference            ‖mean(source) − mean(target)‖², in the features' own unit
-    relative_difference   the same over the mean squared distance of a sample to its domain's mean
-    mmd                   squared MMD, Gaussian kernels around the median distance of two samples,
-                          unbiased: about 0 for equal domains, also below
     Infinite where the layer gives the same for every sample: such a layer tells nothing.
+
+    Attributes
+    ----------
+    difference
+        ‖mean(source) − mean(target)‖², in the features' own unit
+    relative_difference
+        the same over the mean squared distance of a sample to its domain's mean
+    mmd
+        squared MMD, Gaussian kernels around the median distance of two samples,
+        unbiased: about 0 for equal domains, also below
     """
 
     layer: str
@@ -87,9 +93,14 @@ class LayerRanking:
 class LayerSuggestion:
     """The layer, and what it was chosen by.
 
-    samples   of each domain that were looked at
-    default   the layer the network is made to be cut at, where it names one
-    trained   whether the weights were learnt, or random
+    Attributes
+    ----------
+    samples
+        of each domain that were looked at
+    default
+        the layer the network is made to be cut at, where it names one
+    trained
+        whether the weights were learnt, or random
     """
 
     ranking: LayerRanking
@@ -159,8 +170,13 @@ def suggest_layer(
     """The layer at which the domains lie nearest, by `rule` (`LAYER_RULES`).
 
     Neither domain's labels are read.
-    samples   of each domain, evenly spaced; fewer where a layer is so wide that memory would suffer
-    trained   a run (a folder) or a .safetensors file whose weights the network gets first
+
+    Parameters
+    ----------
+    samples
+        of each domain, evenly spaced; fewer where a layer is so wide that memory would suffer
+    trained
+        a run (a folder) or a .safetensors file whose weights the network gets first
     """
     _refuse_few(samples)
     one, other = match_colours([source.without_labels(), target.without_labels()])
@@ -229,7 +245,11 @@ def rank_network_layers(
     """`rank_layers` of a network's layers, over `samples` of each domain, evenly spaced.
 
     No label is read.
-    preprocessing   what comes in front of the network; by default `Preprocessing.suited`
+
+    Parameters
+    ----------
+    preprocessing
+        what comes in front of the network; by default `Preprocessing.suited`
     """
     _refuse_few(samples)
     domains = match_colours([source.without_labels(), target.without_labels()])

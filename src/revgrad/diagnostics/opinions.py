@@ -38,9 +38,13 @@ _known: OrderedDict[bytes, tuple[Opinion, ...]] = OrderedDict()
 class Opinion:
     """One classifier's on the target samples.
 
-    probabilities   (n, classes)
-    competence      accuracy on source samples that it was not fitted on, above guessing the
-                    largest class: 0 knows nothing, 1 is always right
+    Attributes
+    ----------
+    probabilities
+        (n, classes)
+    competence
+        accuracy on source samples that it was not fitted on, above guessing the
+        largest class: 0 knows nothing, 1 is always right
     """
 
     name: str

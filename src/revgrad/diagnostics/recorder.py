@@ -62,13 +62,20 @@ _DESCRIBED = ("source_indices", "target_indices", "source_labels", *_INPUTS, *_T
 class RecordedEvidence:
     """Evidence of one run, on the same n source and m target samples throughout.
 
-    …_indices       (n,), (m,): their places in the held-out source and in the target
-    start           of the network before the first step: logits and features
-    end             of the weights that were handed back: everything; with `source_only_logits`
-                    where the run has a baseline, and `checkpoint_logits` of the evaluations before
-    by_step         at each evaluation, logits only, oldest first
-    …_inputs        (·, height, width, 3) uint8 images, small, or (·, …) numbers; None for inputs
-                    that are neither
+    Attributes
+    ----------
+    start
+        of the network before the first step: logits and features
+    end
+        of the weights that were handed back: everything; with `source_only_logits`
+        where the run has a baseline, and `checkpoint_logits` of the evaluations before
+    by_step
+        at each evaluation, logits only, oldest first
+    source_indices, target_indices
+        (n,), (m,): their places in the held-out source and in the target
+    source_inputs, target_inputs
+        (·, height, width, 3) uint8 images, small, or (·, …) numbers; None for inputs that are
+        neither
     """
 
     source_indices: np.ndarray
@@ -102,7 +109,10 @@ def read_evidence(
 ) -> RecordedEvidence | None:
     """The evidence of a run; None where it recorded none.
 
-    baseline   the source-only run to take `source_only_logits` of; by default RUN/baseline
+    Parameters
+    ----------
+    baseline
+        the source-only run to take `source_only_logits` of; by default RUN/baseline
     """
     run = Path(folder)
     where = run / EVIDENCE_FOLDER
@@ -126,12 +136,19 @@ def read_evidence(
 class EvidenceRecorder(Callback):
     """Writes a run's evidence as it trains; `latest` is that of the last evaluation.
 
-    held_out, target   as the trainer's; the target's labels are never read
-    training           the source that is trained on: where held-out samples are few, second
-                       opinions are made of some of its inputs and labels too
-    samples            of each domain at most, drawn once, whatever the seed of the training
-    score              by which of `SCORES` it judges as a trainer's `scorer`
-    class_logits       the network's outputs → (n, classes) logits (`Task.class_logits`)
+    Parameters
+    ----------
+    held_out, target
+        as the trainer's; the target's labels are never read
+    training
+        the source that is trained on: where held-out samples are few, second
+        opinions are made of some of its inputs and labels too
+    samples
+        of each domain at most, drawn once, whatever the seed of the training
+    score
+        by which of `SCORES` it judges as a trainer's `scorer`
+    class_logits
+        the network's outputs → (n, classes) logits (`Task.class_logits`)
     """
 
     def __init__(

@@ -19,7 +19,7 @@ def reverse_validation(
 ) -> float:
     """Accuracy on the labelled source samples of a classifier of the target's predicted labels.
 
-    source_, target_view   (m, d), (n, d) descriptors, each standardised by itself here
+    - `source_, target_view`: (m, d), (n, d) descriptors, each standardised by itself here
     """
     said = _logistic(standardised(target_view), predicted, standardised(source_view), classes)
     return float((said.argmax(axis=1) == np.asarray(source_labels)).mean())

@@ -61,10 +61,16 @@ _opinions: OrderedDict[bytes, SecondOpinion] = OrderedDict()
 class SecondOpinion:
     """On the target samples.
 
-    probabilities     (n, classes)
-    neighbours        (n, k): of each sample, the target samples that look most like it
-    source_accuracy   of source samples that it was not fitted on, half by half
-    guessing          the share of the source's largest class
+    Attributes
+    ----------
+    probabilities
+        (n, classes)
+    neighbours
+        (n, k): of each sample, the target samples that look most like it
+    source_accuracy
+        of source samples that it was not fitted on, half by half
+    guessing
+        the share of the source's largest class
     """
 
     probabilities: Array

@@ -114,14 +114,24 @@ def find_symptoms(
 ) -> tuple[Symptom, ...]:
     """Every symptom that a run shows, the most serious first. Target accuracies are not looked at.
 
-    records      of `Run.records()`, of a finished or an unfinished run
-    evidence     outputs at the end of the run
-    separation   `domain_separation` of the features at the end of the run
-    steps        that the run was to have
-    failure      the text of the error that ended it
-    batch_norm   the policy, for a network that has BatchNorm layers; None: it has none
-    classes      how many; taken from the evidence where there is some
-    reversal     the share of λ that the objective reverses the gradient by
+    Parameters
+    ----------
+    records
+        of `Run.records()`, of a finished or an unfinished run
+    evidence
+        outputs at the end of the run
+    separation
+        `domain_separation` of the features at the end of the run
+    steps
+        that the run was to have
+    failure
+        the text of the error that ended it
+    batch_norm
+        the policy, for a network that has BatchNorm layers; None: it has none
+    classes
+        how many; taken from the evidence where there is some
+    reversal
+        the share of λ that the objective reverses the gradient by
     """
     every = list(records)
     if classes is None and evidence is not None:

@@ -31,9 +31,15 @@ NEEDED_TO_VOTE = ("source_inputs", "target_inputs", *LABELLED_SOURCE)
 @dataclass(frozen=True)
 class Unanimity:
     """outcome   that all votes agree in; None where they don't, or where opinions can't be asked
-    votes     estimated gains by name
-    gain      the middle of the votes
-    why       why there is no outcome
+
+    Attributes
+    ----------
+    votes
+        estimated gains by name
+    gain
+        the middle of the votes
+    why
+        why there is no outcome
     """
 
     outcome: Literal["adapted", "no gain", "harmed"] | None

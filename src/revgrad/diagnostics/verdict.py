@@ -62,14 +62,24 @@ SHOWN = {
 class Verdict:
     """The outcome of a run, and why.
 
-    sentence        the outcome in plain words
-    estimate        of the adapted network's accuracy on the target; None where nothing is known
-    baseline        the same of what it is compared with
-    compared_with   in words
-    reasons         the most important first, three at most
-    scores          every label-free score of `SCORES` that could be had
-    gain            estimated, in shares of the target's samples: the difference of both estimates
-    decided_by      the evidence that decided, in a few words
+    Attributes
+    ----------
+    sentence
+        the outcome in plain words
+    estimate
+        of the adapted network's accuracy on the target; None where nothing is known
+    baseline
+        the same of what it is compared with
+    compared_with
+        in words
+    reasons
+        the most important first, three at most
+    scores
+        every label-free score of `SCORES` that could be had
+    gain
+        estimated, in shares of the target's samples: the difference of both estimates
+    decided_by
+        the evidence that decided, in a few words
     """
 
     outcome: Outcome
@@ -87,8 +97,11 @@ class Verdict:
 def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Verdict:
     """Judge a run by what its folder has on record.
 
-    baseline   a source-only run on the same domains to compare with; by default RUN/baseline, else
-               the run's own first evaluation, from when λ had hardly grown
+    Parameters
+    ----------
+    baseline
+        a source-only run on the same domains to compare with; by default RUN/baseline, else
+        the run's own first evaluation, from when λ had hardly grown
     """
     directory = run if isinstance(run, Run) else Run(run)
     config, records, failure = directory.config, directory.records(), directory.failure
@@ -135,8 +148,11 @@ def judge(
 ) -> Verdict:
     """The verdict on a model's evidence beside that of what it is compared with.
 
-    own_start   whether that is the same training, early on: a network that has hardly learned the
-                source yet is nothing to have adapted beyond
+    Parameters
+    ----------
+    own_start
+        whether that is the same training, early on: a network that has hardly learned the
+        source yet is nothing to have adapted beyond
     """
     found, votes = comparison(after, before), _votes(after, before)
     if votes is not None and votes.outcome is not None and not found.by_signs:
@@ -252,10 +268,15 @@ def told(gain: float, differing: float) -> Outcome:
 class Comparison:
     """Estimates of two models by the same method; None where there is too little to go by.
 
-    gain        how much more of the target is predicted right, estimated on the samples that the
-                two predict otherwise: on all others they are right or wrong together
-    differing   the share of those samples
-    by_signs    whether a second opinion was heard
+    Attributes
+    ----------
+    gain
+        how much more of the target is predicted right, estimated on the samples that the
+        two predict otherwise: on all others they are right or wrong together
+    differing
+        the share of those samples
+    by_signs
+        whether a second opinion was heard
     """
 
     after: AccuracyEstimate | None

@@ -42,23 +42,31 @@ def from_arrays(
 ) -> Domain:
     """A domain of the rows of an array or tensor, or of a tuple or dict of them.
 
-    inputs  uint8 of 3 dimensions (N, H, W) or 4 (with 1 or 3 channels, or, where the layout is
-            said, any number of bands): images. They are kept as NHWC (an NHWC array is shared, not
-            copied) and come out as uint8 (n, C, H, W). uint16 of 3, 4 or 5 dimensions: images and
-            volumes of 16 bits; they come out as float32 from 0 to 1 (65535), nothing is clipped.
-            uint8 of 5 dimensions: volumes (N, C, D, H, W).
-            Anything else numeric, also uint8 of other dimensions: kept as it is, so that float
-            images are taken as (N, C, H, W), the way a torch network wants them.
-            Memory maps stay memory maps, sparse matrices of scipy sparse (batches are dense).
-    labels  class numbers from 0, text or truth values (names of classes), or floats (regression),
-            one a sample; None: no labels
-    layout  of 4-dimensional uint8 images: "NHWC", "NCHW", or "auto" by the axis of 1 or 3 channels
     classes names of the classes in the order of their numbers; None: of labels that are text, the
             names in sorted order
-    groups  one a sample, numbers or text (a person, a patient, a recording): samples of one group
-            are never divided between training and what is held out
+
     weights, class_weights
             how much each sample's label counts in the label loss (see `Domain.weighted`)
+
+    Parameters
+    ----------
+    inputs
+        uint8 of 3 dimensions (N, H, W) or 4 (with 1 or 3 channels, or, where the layout is
+        said, any number of bands): images. They are kept as NHWC (an NHWC array is shared, not
+        copied) and come out as uint8 (n, C, H, W). uint16 of 3, 4 or 5 dimensions: images and
+        volumes of 16 bits; they come out as float32 from 0 to 1 (65535), nothing is clipped.
+        uint8 of 5 dimensions: volumes (N, C, D, H, W).
+        Anything else numeric, also uint8 of other dimensions: kept as it is, so that float
+        images are taken as (N, C, H, W), the way a torch network wants them.
+        Memory maps stay memory maps, sparse matrices of scipy sparse (batches are dense).
+    labels
+        class numbers from 0, text or truth values (names of classes), or floats (regression),
+        one a sample; None: no labels
+    layout
+        of 4-dimensional uint8 images: "NHWC", "NCHW", or "auto" by the axis of 1 or 3 channels
+    groups
+        one a sample, numbers or text (a person, a patient, a recording): samples of one group
+        are never divided between training and what is held out
     """
     if layout not in LAYOUTS:
         raise InputError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")

@@ -42,10 +42,17 @@ _ABANDONED_SECONDS = 24 * 3600
 
 class CachedImages(NamedTuple):
     """images  (rows, height, width, channels) uint8, memory-mapped, read-only
-    digest  of the images' content
-    about   what the builder noted beside them
-    labels  (rows,), where the builder gave the writer some
-    order   (rows,), a permutation of the rows, where the builder gave the writer one
+
+    Attributes
+    ----------
+    digest
+        of the images' content
+    about
+        what the builder noted beside them
+    labels
+        (rows,), where the builder gave the writer some
+    order
+        (rows,), a permutation of the rows, where the builder gave the writer one
     """
 
     images: np.ndarray

@@ -77,14 +77,22 @@ def digits_m(split: str = "all", *, seed: int = 0) -> Domain:
 
 
 def blend(digits: np.ndarray, photographs: Sequence[np.ndarray], seed: int = 0) -> np.ndarray:
-    """|digit − patch| for each pixel and channel, as in §4.1 of the paper.
-
-    digits       (N, H, W) uint8, 0 background to 255 ink
-    photographs  uint8 (height, width, 3), each at least H × W
-    returns      (N, H, W, 3) uint8
+    """`|digit − patch|` for each pixel and channel, as in §4.1 of the paper.
 
     The patch of digit i is cut from a random photograph at a random place, both a pure function of
     (seed, i): the first digits are blended alike however many follow.
+
+    Parameters
+    ----------
+    digits
+        (N, H, W) uint8, 0 background to 255 ink
+    photographs
+        uint8 (height, width, 3), each at least H × W
+
+    Returns
+    -------
+    np.ndarray
+        (N, H, W, 3) uint8
     """
     if digits.dtype != np.uint8 or digits.ndim != 3:
         raise InputError(f"digits must be uint8 (N, H, W), not {digits.dtype} {digits.shape}")

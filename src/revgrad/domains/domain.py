@@ -49,10 +49,15 @@ class Domain:
     They can be hidden in two places only, `without_labels` and `keeping_labels`; both drop the
     hidden values, so nothing behind them can read what was hidden.
 
-    groups       one a sample, or None: samples of one group stay together in `split`
-    weights      one a sample, float32, or None: how much its label counts in the label loss
-    labels_kept  True where the labels are those that `keeping_labels` left: of a target these are
-                 meant for training (semi-supervised), all other labels of a target are dropped
+    Parameters
+    ----------
+    groups
+        one a sample, or None: samples of one group stay together in `split`
+    weights
+        one a sample, float32, or None: how much its label counts in the label loss
+    labels_kept
+        True where the labels are those that `keeping_labels` left: of a target these are
+        meant for training (semi-supervised), all other labels of a target are dropped
     """
 
     def __init__(
@@ -281,8 +286,11 @@ class Domain:
     def weighted(self, weights: Any = None, *, by_class: ClassWeights | None = None) -> Domain:
         """The same samples, whose labels count as much as these weights say; None: all alike.
 
-        by_class   "balanced" (all classes weigh alike), a dict from a class's name or number to its
-                   weight, or a weight for each class; both given: their product
+        Parameters
+        ----------
+        by_class
+            "balanced" (all classes weigh alike), a dict from a class's name or number to its
+            weight, or a weight for each class; both given: their product
         """
         given = None if weights is None else sample_weights(weights, len(self), self.name)
         if by_class is not None:

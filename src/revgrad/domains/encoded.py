@@ -57,9 +57,13 @@ class Encoder(Protocol):
 class EncodedStore:
     """Raw samples, as an encoder makes inputs of them: all at once, when first asked for.
 
-    kind   of the encoder that raw samples of this kind need
-    fit    makes the encoder that they have by themselves, of all samples, so that a domain has a
-           shape before it is trained on. A target gets the source's instead: this is never called
+    Parameters
+    ----------
+    kind
+        of the encoder that raw samples of this kind need
+    fit
+        makes the encoder that they have by themselves, of all samples, so that a domain has a
+        shape before it is trained on. A target gets the source's instead: this is never called
     """
 
     #: Its inputs are as a network wants them: no preprocessing is fitted.
@@ -116,7 +120,10 @@ def fit_encoder(source: Domain) -> Encoder | None:
 def encode(domain: Domain, encoder: Encoder | None, *, labels: bool = False) -> Domain:
     """The domain with its raw samples encoded by `encoder`, as the source's are.
 
-    labels   take the labels that the raw samples carry, where the domain has none
+    Parameters
+    ----------
+    labels
+        take the labels that the raw samples carry, where the domain has none
     """
     store = domain.store
     if encoder is None:

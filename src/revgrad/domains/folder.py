@@ -62,16 +62,6 @@ def from_folder(
 ) -> Domain:
     """A domain of the images in a folder: png, jpeg, bmp, gif, tiff, webp, ppm, pgm, pbm.
 
-    path     class subfolders (labels: their names in order), or images without labels
-    size     of all images, in pixels (a square) or (height, width); None: the size they all have
-    fit      how an image of other proportions gets there: "crop" (scaled to cover the size, the
-             middle kept), "pad" (scaled to fit inside, black around) or "stretch"
-    corrupt  "fail" (an error that names them) or "skip" (a warning that names them)
-    classes  the classes in the order their numbers follow, for a folder that must agree with
-             another; its subfolders must be among them
-    labels   None: labels where images are in subfolders only; True: insist on it; False: take all
-             images below `path`, without labels
-    cache    folder of the decoded images, else `REVGRAD_CACHE`, else the user's cache folder
     progress draw a bar on a terminal while many images are decoded
 
     Images are grey (one channel) where all files are grey by their mode, else colour (three). How
@@ -81,6 +71,26 @@ def from_folder(
     by the folder and each file's path, length and time of change; hidden files and files of other
     kinds are ignored; links that lead out of the folder, pipes and devices are left out with a
     warning.
+
+    Parameters
+    ----------
+    path
+        class subfolders (labels: their names in order), or images without labels
+    size
+        of all images, in pixels (a square) or (height, width); None: the size they all have
+    fit
+        how an image of other proportions gets there: "crop" (scaled to cover the size, the
+        middle kept), "pad" (scaled to fit inside, black around) or "stretch"
+    corrupt
+        "fail" (an error that names them) or "skip" (a warning that names them)
+    classes
+        the classes in the order their numbers follow, for a folder that must agree with
+        another; its subfolders must be among them
+    labels
+        None: labels where images are in subfolders only; True: insist on it; False: take all
+        images below `path`, without labels
+    cache
+        folder of the decoded images, else `REVGRAD_CACHE`, else the user's cache folder
     """
     folder = Path(path).expanduser()
     size, fit = check_size(size), check_fit(fit)

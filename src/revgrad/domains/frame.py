@@ -29,19 +29,26 @@ def from_frame(
 ) -> Domain:
     """A domain of the samples of a data frame (pandas, polars); inputs are vectors of floats.
 
-    label        the column of the labels (classes by number or name, or numbers to predict), or
-                 labels, one a sample; None: no labels
-    groups       a column whose values are groups (see `from_arrays`); it is no input
-    categorical  columns of numbers that are names (a postcode) and no quantities
-    drop         columns to leave out
-    classes      names of the classes in the order of their numbers
-
     Numbers and truth values: missing ones become the median, with a further input that says so;
     then standardised. Text and categories: an input for each category; those of a target that the
     source does not know are none of them. Dates: days, month, day, weekday, hour, as numbers.
 
     In training the source's columns, categories, medians, means and scales hold for all domains:
     the numbers are those of its training part alone. `Adapted.predict(frame)` takes raw frames.
+
+    Parameters
+    ----------
+    label
+        the column of the labels (classes by number or name, or numbers to predict), or
+        labels, one a sample; None: no labels
+    groups
+        a column whose values are groups (see `from_arrays`); it is no input
+    categorical
+        columns of numbers that are names (a postcode) and no quantities
+    drop
+        columns to leave out
+    classes
+        names of the classes in the order of their numbers
     """
     table = read_table(frame, name)
     own = [one for one in (label, groups) if isinstance(one, str)]

@@ -32,7 +32,10 @@ DATE_PARTS = ("days", "month", "day", "weekday", "hour")
 class NumberInput:
     """A column of numbers, or a part of a date: (x or the median − mean) / scale.
 
-    flag   whether a further input is 1 where the value was missing, else 0
+    Attributes
+    ----------
+    flag
+        whether a further input is 1 where the value was missing, else 0
     """
 
     column: str
@@ -52,8 +55,11 @@ class NumberInput:
 class CategoryInput:
     """A column of categories: an input each, 1 for the sample's own; None is "missing".
 
-    rare   whether a last input is 1 for the rarest categories, and for any that is unknown; else
-           an unknown category is 0 everywhere
+    Attributes
+    ----------
+    rare
+        whether a last input is 1 for the rarest categories, and for any that is unknown; else
+        an unknown category is 0 everywhere
     """
 
     column: str
@@ -70,9 +76,14 @@ class CategoryInput:
 class FrameEncoder:
     """Columns of a frame → (n, width) float32; `names` says what each input is.
 
-    inputs   in the order of the frame's columns
-    label    the column of the labels, where there is one: it is never an input
-    groups   the column of the groups, where there is one: no input either
+    Attributes
+    ----------
+    inputs
+        in the order of the frame's columns
+    label
+        the column of the labels, where there is one: it is never an input
+    groups
+        the column of the groups, where there is one: no input either
     """
 
     inputs: tuple[NumberInput | CategoryInput, ...]

@@ -26,7 +26,10 @@ def from_npz(
     Inputs are under `images`, `inputs`, `x` or `data` (the first there is), as `from_arrays` takes
     them; labels under `labels` or `y`, optional; class names under `classes`, optional.
 
-    labels   False: labels that the file may have are not read
+    Parameters
+    ----------
+    labels
+        False: labels that the file may have are not read
     """
     path = Path(path).expanduser()
     if path.is_dir():

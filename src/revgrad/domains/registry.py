@@ -89,28 +89,30 @@ def as_domain(
 ) -> Domain:
     """A domain of whatever holds a user's data, called `name` where it has no name yet.
 
-    Domain                   itself
-    str                      a name or path, as `open_domain` takes it with the `folder_options`
-    Path                     the same, but never a name of `DOMAINS`
-    data frame               of pandas or polars, as `from_frame` takes it
-    list of strings          texts, as `from_texts` takes them
-    array, memory map, sparse matrix, tensor, list of numbers (nested), anything NumPy can read
-                             inputs without labels, as `from_arrays` takes them; of a list, Python
-                             floats become float32
-    (X, y)                   inputs and labels of equal length: a tuple of two always, a list of
-                             two where the two differ in shape (else it is two inputs); y is (n,),
-                             (n, outputs) or maps of class numbers, None means no labels
-    torch Dataset            as `from_dataset` takes it, and so any other sequence of items `x` or
-                             `(x, y)`
-    DataLoader               its dataset; revgrad draws batches itself
+    - `Domain`: itself
+    - `str`: a name or path, as `open_domain` takes it with the `folder_options`
+    - `Path`: the same, but never a name of `DOMAINS`
+    - `data frame`: of pandas or polars, as `from_frame` takes it
+    - `list of strings`: texts, as `from_texts` takes them
+    - array, memory map, sparse matrix, tensor, list of numbers (nested), anything NumPy can read:
+      inputs without labels, as `from_arrays` takes them; of a list, Python floats become float32
+    - `(X, y)`: inputs and labels of equal length: a tuple of two always, a list of
+      two where the two differ in shape (else it is two inputs); y is (n,),
+      (n, outputs) or maps of class numbers, None means no labels
+    - `torch Dataset`: as `from_dataset` takes it, and so any other sequence of items `x` or
+      `(x, y)`
+    - `DataLoader`: its dataset; revgrad draws batches itself
 
     Inputs of several parts are a dict of arrays, and with labels (dict, y) or ((X1, X2), y); a
     tuple of two is (X, y), so two parts without labels are `from_arrays((X1, X2))`.
 
-    like   the encoder of the source, where that holds raw samples (frames, texts, series): other
-           data than a Domain or a path are then read as the same kind
-
     Of the options, `size` and `fit` bring uint8 images of all but a Domain to one size.
+
+    Parameters
+    ----------
+    like
+        the encoder of the source, where that holds raw samples (frames, texts, series): other
+        data than a Domain or a path are then read as the same kind
     """
     if isinstance(data, Domain):
         return data.renamed(name) if data.name == UNNAMED else data

@@ -25,9 +25,14 @@ log = logging.getLogger("revgrad")
 class Series:
     """Records one behind the other, and the stretches of them that are samples.
 
-    values    (channels, time of all records) float32
-    starts    (n,) int64: where each sample begins
-    lengths   (n,) int64: how long it is
+    Attributes
+    ----------
+    values
+        (channels, time of all records) float32
+    starts
+        (n,) int64: where each sample begins
+    lengths
+        (n,) int64: how long it is
     """
 
     values: np.ndarray
@@ -48,19 +53,27 @@ def from_series(
 ) -> Domain:
     """A domain of series, (channels, time) each; inputs are (channels, length) float32.
 
-    series   a list of arrays (channels, time) or (time,), of any lengths; or one array
-             (n, channels, time)
-    labels   one a series; with `windows`, also one for each moment of a series: of a window the
-             most frequent one, of numbers to predict the mean
-    windows  (length, stride): samples are windows of that length, one every `stride` moments. Each
-             record is then a group, unless `groups` says otherwise: a split never divides one
-    length   what series are brought to, by zeros behind or by cutting; None: the longest of these
-    mask     True: inputs are {"values": (channels, length), "mask": (length,)}, the mask True where
-             the series has values; a network takes both by these names
-    groups   one a series, as in `from_arrays`
-
     Channels are standardised by the mean and the deviation of the source's training part, which
     are shipped with the network; `Adapted.predict` takes raw series.
+
+    Parameters
+    ----------
+    series
+        a list of arrays (channels, time) or (time,), of any lengths; or one array
+        (n, channels, time)
+    labels
+        one a series; with `windows`, also one for each moment of a series: of a window the
+        most frequent one, of numbers to predict the mean
+    windows
+        (length, stride): samples are windows of that length, one every `stride` moments. Each
+        record is then a group, unless `groups` says otherwise: a split never divides one
+    length
+        what series are brought to, by zeros behind or by cutting; None: the longest of these
+    mask
+        True: inputs are {"values": (channels, length), "mask": (length,)}, the mask True where
+        the series has values; a network takes both by these names
+    groups
+        one a series, as in `from_arrays`
     """
     records = _records(series, name)
     ends = np.cumsum([one.shape[1] for one in records])

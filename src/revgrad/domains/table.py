@@ -19,7 +19,10 @@ ColumnKind = Literal["number", "text", "date"]
 class Column:
     """One column; what its values are says `kind`.
 
-    stored   of numbers: "b" truth values, "i" integers, "f" others, as the frame held them
+    Attributes
+    ----------
+    stored
+        of numbers: "b" truth values, "i" integers, "f" others, as the frame held them
     """
 
     kind: ColumnKind

@@ -37,16 +37,23 @@ def from_texts(
 ) -> Domain:
     """A domain of texts.
 
-    texts       a list or column of strings
-    labels      one a text: class numbers, names, or numbers to predict; None: none
-    tokenizer   of `tokenizers` or `transformers`, or any function from a text to token ids: inputs
-                are then {"input_ids": (length,), "attention_mask": (length,)}, int64, which a
-                network takes by these names; length is that of the longest text, at most
-                `max_length`. Those of the two libraries are kept in a run's folder, as json
-    vectorizer  without a tokenizer: "tfidf", how often each of the `max_words` most frequent words
-                comes, the rarer in other texts the more it counts (scikit-learn's TfidfVectorizer);
-                or "hashing", the same without a vocabulary, words thrown into `max_words` places
-    groups      one a text, as in `from_arrays`
+    Parameters
+    ----------
+    texts
+        a list or column of strings
+    labels
+        one a text: class numbers, names, or numbers to predict; None: none
+    tokenizer
+        of `tokenizers` or `transformers`, or any function from a text to token ids: inputs
+        are then {"input_ids": (length,), "attention_mask": (length,)}, int64, which a
+        network takes by these names; length is that of the longest text, at most
+        `max_length`. Those of the two libraries are kept in a run's folder, as json
+    vectorizer
+        without a tokenizer: "tfidf", how often each of the `max_words` most frequent words
+        comes, the rarer in other texts the more it counts (scikit-learn's TfidfVectorizer);
+        or "hashing", the same without a vocabulary, words thrown into `max_words` places
+    groups
+        one a text, as in `from_arrays`
     """
     read = as_texts(texts, name)
     if max_length < 1 or max_words < 1:

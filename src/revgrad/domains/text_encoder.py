@@ -131,7 +131,10 @@ class HashedWords(TextEncoder):
 class Tokens(TextEncoder):
     """Token ids and an attention mask, (n, length) int64 each.
 
-    described   the tokenizer as `tokenizers` describes it, json; None: a function of the user's own
+    Attributes
+    ----------
+    described
+        the tokenizer as `tokenizers` describes it, json; None: a function of the user's own
     """
 
     length: int

@@ -37,17 +37,24 @@ def from_dataset(
     `x` is a tensor (images: C, H, W), an array (uint8 images: H, W, or with 1 or 3 channels at
     either end), a Pillow image, a list of numbers, or a tuple or dict of tensors and arrays.
 
-    labels  True: an item of two parts is (x, y). The labels are read here, in one pass over the
-            dataset: only an item shows what transforms make of its target.
-            False: no pass and no labels; of an item whose second of two parts is a single number
-            the first is taken, any other tuple is an input of several parts.
-    cache   True: keep the inputs of that pass in memory, so that later epochs run no Python code
-            per sample. Random transforms are then frozen: use `Domain.augmented` for those.
-    classes the classes' names; None: `dataset.classes` where that is a list of names
-    collate the dataset's own function from a list of items to inputs, or to (inputs, labels);
-            inputs are a tensor, or a tuple or dict of tensors, of one shape whatever the batch
-            (padding goes to a fixed length: `revgrad.domains.pad_series(…, length=…)`)
-    groups  one a sample, as `from_arrays` takes them
+    Parameters
+    ----------
+    labels
+        True: an item of two parts is (x, y). The labels are read here, in one pass over the
+        dataset: only an item shows what transforms make of its target.
+        False: no pass and no labels; of an item whose second of two parts is a single number
+        the first is taken, any other tuple is an input of several parts.
+    cache
+        True: keep the inputs of that pass in memory, so that later epochs run no Python code
+        per sample. Random transforms are then frozen: use `Domain.augmented` for those.
+    groups
+        one a sample, as `from_arrays` takes them
+    classes
+        the classes' names; None: `dataset.classes` where that is a list of names
+    collate
+        the dataset's own function from a list of items to inputs, or to (inputs, labels); inputs
+        are a tensor, or a tuple or dict of tensors, of one shape whatever the batch (padding goes
+        to a fixed length: `revgrad.domains.pad_series(…, length=…)`)
     """
     _check_map_style(dataset, name)
     if classes is None:

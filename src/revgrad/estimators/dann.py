@@ -104,16 +104,22 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     ) -> Any:
         """Train on the labelled source so that it works on the unlabelled target.
 
-        X, y            source samples (n, features), (n, channels, time) or images, and labels
-        X_target        target samples
-        y_target        labels of target samples that are known, for training (semi-supervised):
-                        None, NaN, and −1 where it is no label of y, say "unknown". To report
-                        accuracy, take `score`; labels given here are trained on
-        sample_domain   instead of X_target: X and y hold both domains, and this says whose each
-                        sample is, positive the source's, negative the target's (skada's
-                        convention). The target's labels, masked or not, are dropped unread
-
         Without a target, the network is trained on the source alone.
+
+        Parameters
+        ----------
+        X, y
+            source samples (n, features), (n, channels, time) or images, and labels
+        X_target
+            target samples
+        y_target
+            labels of target samples that are known, for training (semi-supervised):
+            None, NaN, and −1 where it is no label of y, say "unknown". To report
+            accuracy, take `score`; labels given here are trained on
+        sample_domain
+            instead of X_target: X and y hold both domains, and this says whose each
+            sample is, positive the source's, negative the target's (skada's
+            convention). The target's labels, masked or not, are dropped unread
         """
         given = by_domain(X, y, X_target, y_target, sample_domain)
         inputs = self._inputs(given.X, reset=True)
@@ -308,24 +314,34 @@ class DANNClassifier(ClassifierMixin, _DANN):  # type: ignore[misc]
     """A classifier that is trained on labelled source samples and adapted to unlabelled target
     samples, by domain-adversarial training (DANN: gradient reversal).
 
-    network            None: by the shape of X (perceptron for vectors, 1-d convolutions for
-                       (n, channels, time), `compact` for images); a name of `NETWORKS`; a module,
-                       which is copied; or a function, which gets those of classes, shape,
-                       channels, size and seed that it takes
-    layer              where the domain classifier is attached; None: the network's own choice
-    recipe             a whole way of training: a `Recipe` or its name; None: by the kind of data,
-                       "vectors", or "recommended" for images of uint8
-    method, steps, batch_size, learning_rate, adaptation_factor, domain_classifier, device
-                       fields of the recipe and of its settings; None: as the recipe has them
-    baseline           train the source-only network of the same budget too, for `verdict_`
-    held_out           share of the source that is not trained on; None: 0.1 for a verdict or a run
-    run                a folder that keeps metrics, checkpoints and evidence
-    warm_start         go on with the network of the last `fit`
-    random_state       decides initial weights, batches, noise
-    verbose            show a progress bar
-
     Inputs are standardised inside. Fitted: `classes_`, `adapted_` (an `Adapted`), `network_`,
     `n_features_in_`, `feature_names_in_` (of a data frame), `n_steps_`; with baseline, `verdict_`.
+
+    Parameters
+    ----------
+    network
+        None: by the shape of X (perceptron for vectors, 1-d convolutions for (n, channels, time),
+        `compact` for images); a name of `NETWORKS`; a module, which is copied; or a function, which
+        gets those of classes, shape, channels, size and seed that it takes
+    layer
+        where the domain classifier is attached; None: the network's own choice
+    recipe
+        a whole way of training: a `Recipe` or its name; None: by the kind of data, "vectors", or
+        "recommended" for images of uint8
+    method, steps, batch_size, learning_rate, adaptation_factor, domain_classifier, device
+        fields of the recipe and of its settings; None: as the recipe has them
+    baseline
+        train the source-only network of the same budget too, for `verdict_`
+    held_out
+        share of the source that is not trained on; None: 0.1 for a verdict or a run
+    run
+        a folder that keeps metrics, checkpoints and evidence
+    warm_start
+        go on with the network of the last `fit`
+    random_state
+        decides initial weights, batches, noise
+    verbose
+        show a progress bar
     """
 
     classes_: np.ndarray

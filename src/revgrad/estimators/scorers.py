@@ -24,9 +24,13 @@ _SMALLEST = 1e-30
 class LabelFreeScorer(_MetadataRequester):  # type: ignore[misc]  # scikit-learn has no types
     """scorer(estimator, X, y, sample_domain=…) → the higher, the better; no target label is read.
 
-    estimator       any fitted classifier with `predict_proba`, or a Pipeline that ends in one; a
-                    score that looks at features needs `transform` too
-    sample_domain   positive: source samples, whose labels are read; negative: target samples
+    Parameters
+    ----------
+    estimator
+        any fitted classifier with `predict_proba`, or a Pipeline that ends in one; a
+        score that looks at features needs `transform` too
+    sample_domain
+        positive: source samples, whose labels are read; negative: target samples
     """
 
     #: What a search hands over without being asked (with metadata routing enabled).

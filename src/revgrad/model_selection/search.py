@@ -68,10 +68,16 @@ log = logging.getLogger("revgrad")
 class Trial:
     """One training of a search.
 
-    score             at the end of training; of a pruned trial, its last
-    step              how far it came
-    values            of what was varied
-    source_accuracy   on held-out source, at the last evaluation
+    Attributes
+    ----------
+    score
+        at the end of training; of a pruned trial, its last
+    step
+        how far it came
+    values
+        of what was varied
+    source_accuracy
+        on held-out source, at the last evaluation
     """
 
     number: int
@@ -107,11 +113,18 @@ class SearchResult:
 class Search:
     """A search that can be worked at and looked at; building it joins what the folder holds.
 
-    start      the training that is varied; it is the first trial
-    score      of `SCORES`, of those that an evaluation's evidence suffices for
-    pruner     "median", "hyperband" or "none": when a trial is given up early
-    seed       of the search, not of the trainings
-    identity   what else the search is (data, network, …), for the folder to refuse others
+    Parameters
+    ----------
+    start
+        the training that is varied; it is the first trial
+    score
+        of `SCORES`, of those that an evaluation's evidence suffices for
+    pruner
+        "median", "hyperband" or "none": when a trial is given up early
+    seed
+        of the search, not of the trainings
+    identity
+        what else the search is (data, network, …), for the folder to refuse others
     """
 
     def __init__(

@@ -30,11 +30,18 @@ from revgrad.training.run import Run, RunConfig, differences
 class SelectedRun:
     """A run and its place.
 
-    score      the higher the better; None for a run that failed
-    estimate   of its target accuracy, where one can be had
-    outcome    of its verdict: adapted, no gain, harmed, can't tell
-    settings   those that are not the same in all runs
-    failure    the error that ended the run
+    Attributes
+    ----------
+    score
+        the higher the better; None for a run that failed
+    estimate
+        of its target accuracy, where one can be had
+    outcome
+        of its verdict: adapted, no gain, harmed, can't tell
+    settings
+        those that are not the same in all runs
+    failure
+        the error that ended the run
     """
 
     run: Path
@@ -61,9 +68,13 @@ class Selection:
 def select(runs: Iterable[Path | str], score: str = RECOMMENDED_SCORE) -> Selection:
     """Rank runs of one target by one of `SCORES`.
 
-    runs     folders of runs, or folders that runs lie in
     Runs that differ in their seed only are evidence for one another (the score "seed-agreement").
     Refused: runs of different targets or classes, whose scores can't be compared.
+
+    Parameters
+    ----------
+    runs
+        folders of runs, or folders that runs lie in
     """
     if score not in SCORES:
         raise unknown("score", score, SCORES)

@@ -1,13 +1,13 @@
 """The space of a search: each parameter a range of numbers, or one of a few values.
 
-height              λ's height
-gamma               how fast λ grows (RampUp)
-learning-rate       μ's first value
-layer               where the domain classifier is attached
-domain-classifier   its hidden widths, 100 or 1024x1024
-domain-lr-factor    its learning rate, as a multiple of μ
-batch-norm          what BatchNorm sees, where the network has any
-seed                only where asked for
+- `height`: λ's height
+- `gamma`: how fast λ grows (RampUp)
+- `learning-rate`: μ's first value
+- `layer`: where the domain classifier is attached
+- `domain-classifier`: its hidden widths, 100 or 1024x1024
+- `domain-lr-factor`: its learning rate, as a multiple of μ
+- `batch-norm`: what BatchNorm sees, where the network has any
+- `seed`: only where asked for
 """
 
 from __future__ import annotations
@@ -102,7 +102,10 @@ Space = dict[str, LogRange | OneOf]
 class Parameter:
     """How a configuration is read and changed.
 
-    spread   of a number: how far it is varied around what it is, as factors
+    Attributes
+    ----------
+    spread
+        of a number: how far it is varied around what it is, as factors
     """
 
     read: Callable[[Configuration], Value | None]
@@ -153,9 +156,13 @@ def make_space(
 ) -> Space:
     """What to vary around `start`.
 
-    asked    texts `NAME`, `NAME=low:high` or `NAME=a,b,c`: only these are varied. None: everything
-             that means something for the method and the network, but the seed
-    layers   of the network, as `revgrad.layers` lists them
+    Parameters
+    ----------
+    asked
+        texts `NAME`, `NAME=low:high` or `NAME=a,b,c`: only these are varied. None: everything
+        that means something for the method and the network, but the seed
+    layers
+        of the network, as `revgrad.layers` lists them
     """
     wanted = dict(_name_and_values(text) for text in asked)
     if len(wanted) < len(asked):

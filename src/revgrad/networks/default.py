@@ -15,9 +15,9 @@ SMALLEST_IMAGE = 12
 def default_network(shape: Any) -> str:
     """The name, of `NETWORKS`, of the network for inputs of `shape`, without the samples' axis.
 
-    (features,)                 perceptron
-    (channels, time)            series
-    (channels, height, width)   compact; of images under 12×12, perceptron
+    - `(features,)`: perceptron
+    - `(channels, time)`: series
+    - `(channels, height, width)`: compact; of images under 12×12, perceptron
     """
     whole = isinstance(shape, tuple | list) and all(isinstance(n, int) for n in shape)
     if whole and len(shape) == 1:

@@ -26,8 +26,8 @@ EPSILON = 1e-5
 def normalised(features: Tensor, how: Normalisation) -> Tensor:
     """(n, d) features, each sample by itself; without parameters.
 
-    rms     divided by the root of their mean square
-    layer   their mean subtracted, then divided by the root of their variance (layer norm)
+    - `rms`: divided by the root of their mean square
+    - `layer`: their mean subtracted, then divided by the root of their variance (layer norm)
 
     L_d has no bound for features that may grow: a domain classifier is fooled, and its loss raised,
     by their size alone. Of normalised features only the direction counts, and what is reversed is
@@ -45,11 +45,14 @@ def normalised(features: Tensor, how: Normalisation) -> Tensor:
 class DomainClassifier(nn.Module):
     """(n, …) features → (n,) logits of "target", or (n, domains) logits for more than two domains.
 
-    normalise   what is done to each sample's features first (`normalised`)
-
     Whatever shape the features of a row have, they are flattened to `features` numbers. The layers
     are named as in the figures: fc1_d, fc2_d, … There is no sigmoid or softmax at the end: the
     loss has it, and a softmax over a single unit would be constant, its gradient exactly zero.
+
+    Parameters
+    ----------
+    normalise
+        what is done to each sample's features first (`normalised`)
     """
 
     def __init__(

@@ -148,7 +148,10 @@ class EfficientNetLite0(nn.Module):
 class ConvolutionNorm(nn.Module):
     """Convolution padded to ceil(size / stride) as TensorFlow pads, BatchNorm, and ReLU6.
 
-    sides   height and width: given, of what comes in; kept, of what comes out
+    Parameters
+    ----------
+    sides
+        height and width: given, of what comes in; kept, of what comes out
     """
 
     def __init__(

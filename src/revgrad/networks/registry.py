@@ -49,17 +49,27 @@ class Blueprint:
     """Facts of a network beside its weights: the class attribute `blueprint` of a network, ours or
     the user's own. They hold from Python and from the command line alike.
 
-    layer              where the domain classifier is attached unless said
-    size               side of the images it is made for, in pixels; None: any
-    channels           of the images it is made for: grey ones are shown to it as colour; None: any
-    domain_classifier  hidden widths of the domain classifier unless said
-    max_weight_norm    limit of the l2 norm of the weights into each unit; None: none
     pixel_mean, pixel_scale
                        a number per channel of uint8 images: what pretrained weights want
-    new_layers         layers whose weights are not pretrained, where all others' are; None: no
-                       weights are pretrained
+
     pretrained_lr_factor
                        multiple of μ that pretrained layers learn with unless said
+
+    Attributes
+    ----------
+    layer
+        where the domain classifier is attached unless said
+    size
+        side of the images it is made for, in pixels; None: any
+    channels
+        of the images it is made for: grey ones are shown to it as colour; None: any
+    domain_classifier
+        hidden widths of the domain classifier unless said
+    max_weight_norm
+        limit of the l2 norm of the weights into each unit; None: none
+    new_layers
+        layers whose weights are not pretrained, where all others' are; None: no
+        weights are pretrained
     """
 
     layer: str
@@ -124,9 +134,12 @@ def build_network(
     images or not) and seed that it takes; one that takes no seed draws its weights from PyTorch's
     generator, which is seeded for the call and put back.
 
-    weights   "pretrained": those that come with the network, where there are any; "none": random
-              ones; else a file of pretrained ones (.safetensors, .pth), which the network's
-              `load_pretrained(state_dict)` takes
+    Parameters
+    ----------
+    weights
+        "pretrained": those that come with the network, where there are any; "none": random
+        ones; else a file of pretrained ones (.safetensors, .pth), which the network's
+        `load_pretrained(state_dict)` takes
     """
     from revgrad.networks.zoo import build_zoo_network, zoo_of
 

@@ -65,10 +65,13 @@ class ConditionalReversal:
 
     No gradient flows through p, as in the authors' code.
 
-    sure_first  CDAN+E as the paper prints it: each sample weighs 1 + e^{−H(p)}, so that samples
-                whose class is sure align first; each domain's weights sum to its number of samples.
-                Other packages call CDAN+E what minimises the entropy of target predictions as
-                well: for that, add the term `PredictionEntropy()`.
+    Attributes
+    ----------
+    sure_first
+        CDAN+E as the paper prints it: each sample weighs 1 + e^{−H(p)}, so that samples
+        whose class is sure align first; each domain's weights sum to its number of samples.
+        Other packages call CDAN+E what minimises the entropy of target predictions as
+        well: for that, add the term `PredictionEntropy()`.
     """
 
     weight: float = 1.0

@@ -19,18 +19,29 @@ class Jitter:
     Every number is drawn for each image by itself, evenly from −limit to limit, from PyTorch's
     generator of the process, which training seeds for every step.
 
-    turn    degrees of rotation
-    scale   logarithm of the size
-    shear   share of the height by which the top moves against the bottom
-    shift   shares of the height and of the breadth
-    gain    logarithm of the contrast, about the image's mean
-    tint    logarithm of each channel's own contrast
-    offset  grey levels added, to each channel by itself
-    noise   largest deviation of noise, in grey levels; drawn from 0
-    hole    side of a square that is filled with the image's mean, as a share of the height
-
     What it claims to know of the data: that small turns, shifts and changes of light leave the
     class alone. It never mirrors an image, and never inverts its brightness.
+
+    Attributes
+    ----------
+    turn
+        degrees of rotation
+    scale
+        logarithm of the size
+    shear
+        share of the height by which the top moves against the bottom
+    shift
+        shares of the height and of the breadth
+    gain
+        logarithm of the contrast, about the image's mean
+    tint
+        logarithm of each channel's own contrast
+    offset
+        grey levels added, to each channel by itself
+    noise
+        largest deviation of noise, in grey levels; drawn from 0
+    hole
+        side of a square that is filled with the image's mean, as a share of the height
     """
 
     turn: float = 15.0

@@ -15,8 +15,11 @@ from revgrad.errors import InputError
 class Noise:
     """(n, features) or (n, channels, …) floats → the same with Gaussian noise on every number.
 
-    share   deviation of the noise, as a share of the feature's (the channel's) own in this batch:
-            what is measured in metres and what is measured in tons are changed alike
+    Attributes
+    ----------
+    share
+        deviation of the noise, as a share of the feature's (the channel's) own in this batch:
+        what is measured in metres and what is measured in tons are changed alike
     """
 
     share: float = 0.1

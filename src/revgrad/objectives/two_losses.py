@@ -24,9 +24,12 @@ from revgrad.tasks.losses import LabelLoss, cross_entropy
 class TwoLosses:
     """Appendix A: the domain classifier minimises L_d+, the feature extractor L_d−.
 
-    pair = "reversal": (L_d, −λ L_d), which gives the same updates as gradient reversal;
-    pair = "swapped":  (L_d, λ L_d with the domains swapped), Goodfellow et al.'s, whose gradient
-                       is stronger while the domains are easily told apart.
+    Attributes
+    ----------
+    pair
+        "reversal": (L_d, −λ L_d), which gives the same updates as gradient reversal; "swapped":
+        (L_d, λ L_d with the domains swapped), Goodfellow et al.'s, whose gradient is stronger while
+        the domains are easily told apart
     """
 
     pair: Literal["reversal", "swapped"] = "swapped"

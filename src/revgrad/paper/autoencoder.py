@@ -53,9 +53,14 @@ ERROR_SAMPLES = 1000
 class Pretrained:
     """What pretraining leaves besides the network: its weights are changed in place.
 
-    error     mean squared error of uncorrupted inputs, per value of the preprocessed input
-    of_mean   the error of answering every input with the mean input: what `error` must be below
-    preprocessing   to train the network with afterwards: adapt(…, preprocessing=…)
+    Attributes
+    ----------
+    error
+        mean squared error of uncorrupted inputs, per value of the preprocessed input
+    of_mean
+        the error of answering every input with the mean input: what `error` must be below
+    preprocessing
+        to train the network with afterwards: adapt(…, preprocessing=…)
     """
 
     decoder: nn.Module
@@ -79,12 +84,18 @@ def pretrain(
 ) -> Pretrained:
     """Train the part of `network` up to `layer` as a denoising autoencoder, in place.
 
-    domains         both, or the target alone; with or without labels, which are dropped unread
-    decoder         from the layer's output back to the input; by default a `Decoder`
-    preprocessing   by default `Preprocessing.fit` of the domains
-    settings        by default 2,000 steps of Adam with μ = .001; any field by name (steps=…)
-
     What lies behind the layer stays as it is. The result depends on the seed and the inputs alone.
+
+    Parameters
+    ----------
+    domains
+        both, or the target alone; with or without labels, which are dropped unread
+    decoder
+        from the layer's output back to the input; by default a `Decoder`
+    preprocessing
+        by default `Preprocessing.fit` of the domains
+    settings
+        by default 2,000 steps of Adam with μ = .001; any field by name (steps=…)
     """
     default = Settings(
         steps=2000,

@@ -103,8 +103,13 @@ def choose_place(
     """The layer at which the domains' means lie nearest, relative to the spread within them.
 
     Neither domain needs labels and none are read.
-    preprocessing   what comes in front of the network; by default `Preprocessing.fit` of both
-    samples         of each domain that take part, evenly spaced
+
+    Parameters
+    ----------
+    preprocessing
+        what comes in front of the network; by default `Preprocessing.fit` of both
+    samples
+        of each domain that take part, evenly spaced
     """
     if not layers:
         raise InputError("name the layers to choose from; revgrad.layers(network, example) lists")
@@ -134,10 +139,15 @@ def choose_width(
 ) -> Nearest[int]:
     """The width of the adaptation layer that brings the domains' means nearest in a short training.
 
-    build      a network with an adaptation layer of the given width, at `layer` (by default what
-               its blueprint names). It must give the same network for the same width
-    settings   of each training, by default 300 steps with λ = .25; any field by name (steps=…)
     Each network is trained by MeanMatching on the source's labels; the target's are never read.
+
+    Parameters
+    ----------
+    build
+        a network with an adaptation layer of the given width, at `layer` (by default what
+        its blueprint names). It must give the same network for the same width
+    settings
+        of each training, by default 300 steps with λ = .25; any field by name (steps=…)
     """
     if not widths:
         raise InputError("name the widths to choose from")

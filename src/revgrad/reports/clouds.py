@@ -75,8 +75,12 @@ class CloudPair:
 class RunClouds:
     """A panel for each run, None where there is none; `why` says the reason, else it is empty.
 
-    points   of each domain in a cloud at most
-    groups   for JavaScript: the panels by the samples that they show
+    Attributes
+    ----------
+    points
+        of each domain in a cloud at most
+    groups
+        for JavaScript: the panels by the samples that they show
     """
 
     panels: tuple[CloudPanel | None, ...]

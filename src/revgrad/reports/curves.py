@@ -142,12 +142,20 @@ class LegendKey:
 class Chart:
     """A picture of some series that share an axis.
 
-    share      values are shares, shown in percent
-    level      a value worth a dashed line, and what it is
-    says       how to read it, in a sentence
-    broken     the step at which the loss was no longer finite
-    marked     a mark at each point: evaluations are few
-    legend     where it is not simply the series' names
+    Attributes
+    ----------
+    share
+        values are shares, shown in percent
+    level
+        a value worth a dashed line, and what it is
+    says
+        how to read it, in a sentence
+    broken
+        the step at which the loss was no longer finite
+    marked
+        a mark at each point: evaluations are few
+    legend
+        where it is not simply the series' names
     """
 
     key: str

@@ -27,7 +27,10 @@ GRID_IMAGES = 24
 class Tile:
     """A target sample: which tile of the sheet it is, and what is predicted for it.
 
-    index   of the sample in the target
+    Attributes
+    ----------
+    index
+        of the sample in the target
     """
 
     tile: int
@@ -50,7 +53,10 @@ class Grid:
 class PageImages:
     """A sheet of every image that is shown, and grids of some.
 
-    points   the tile of each point of the clouds, the source's first; −1 where it has no image
+    Attributes
+    ----------
+    points
+        the tile of each point of the clouds, the source's first; −1 where it has no image
     """
 
     sheet: Sheet | None = None

@@ -23,7 +23,10 @@ JPEG_BLOCK = 8
 class Sheet:
     """Tile i lies in column i % columns and line i // columns.
 
-    width, height   of a tile; stride_x, stride_y   from one tile to the next, in pixels
+    Attributes
+    ----------
+    width, height
+        of a tile; stride_x, stride_y   from one tile to the next, in pixels
     """
 
     jpeg: bytes
@@ -113,10 +116,16 @@ class SharedTiles:
 class Predictions:
     """Of n samples over k classes.
 
-    classes      (n,) the most likely
-    confidence   (n,) its softmax
-    runner_up    (n,) the second most likely
-    margin       (n,) log odds of the most likely class: tells samples apart where confidence is 1
+    Attributes
+    ----------
+    classes
+        (n,) the most likely
+    confidence
+        (n,) its softmax
+    runner_up
+        (n,) the second most likely
+    margin
+        (n,) log odds of the most likely class: tells samples apart where confidence is 1
     """
 
     classes: Array

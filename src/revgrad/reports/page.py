@@ -48,9 +48,14 @@ def write_report(
 ) -> Path:
     """Write the page of one run, or of several side by side; where it is.
 
-    runs     their folders, or summaries of them
-    output   by default report.html in the run's folder; of several runs, in the current one
-    points   of each domain in a cloud, of those that the run recorded; fewer where runs are many
+    Parameters
+    ----------
+    runs
+        their folders, or summaries of them
+    output
+        by default report.html in the run's folder; of several runs, in the current one
+    points
+        of each domain in a cloud, of those that the run recorded; fewer where runs are many
     """
     if not runs:
         raise InputError("a report needs a run at least: give the folder of one")

@@ -33,8 +33,12 @@ _T = TypeVar("_T")
 class RunSummary:
     """A run's configuration, records, evidence and verdict, as far as they are there.
 
-    missing    what there is none of, and why, in words: a sentence each
-    baseline   the source-only run of the same budget, where one was trained with the run
+    Attributes
+    ----------
+    missing
+        what there is none of, and why, in words: a sentence each
+    baseline
+        the source-only run of the same budget, where one was trained with the run
     """
 
     folder: Path

@@ -62,7 +62,10 @@ class PositionCrossEntropy:
     Calling it gives the sum over each sample's positions, (n,). The objective divides by the number
     of positions that are not `ignored`, over the whole batch and all processes.
 
-    axis   of the classes in the outputs: 1 (maps, (n, classes, …)) or −1 (sequences)
+    Attributes
+    ----------
+    axis
+        of the classes in the outputs: 1 (maps, (n, classes, …)) or −1 (sequences)
     """
 
     ignored: int

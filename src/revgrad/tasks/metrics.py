@@ -24,13 +24,22 @@ METRIC_NAMES = {
 class Metrics:
     """How good predictions are; None where a metric means nothing for the task.
 
-    accuracy             share of decisions that are right: of samples, labels or positions
-    confusion            [true class, predicted class]: number of samples or positions
-    r2                   coefficient of determination; of several numbers, their mean
-    mean_absolute_error  in the labels' unit; of ordered classes, in classes
-    mean_iou             intersection over union, mean of the classes that occur
-    f1                   mean of the labels that occur
-    exact_match          share of samples of which every label is right
+    Attributes
+    ----------
+    accuracy
+        share of decisions that are right: of samples, labels or positions
+    confusion
+        [true class, predicted class]: number of samples or positions
+    r2
+        coefficient of determination; of several numbers, their mean
+    mean_absolute_error
+        in the labels' unit; of ordered classes, in classes
+    mean_iou
+        intersection over union, mean of the classes that occur
+    f1
+        mean of the labels that occur
+    exact_match
+        share of samples of which every label is right
     """
 
     accuracy: float | None = None

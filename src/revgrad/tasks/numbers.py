@@ -19,7 +19,10 @@ from revgrad.tasks.task import Columns, Task, number_columns, shown_shape
 class Regression(Task):
     """Numbers by the squared error.
 
-    shape   of one sample's label: () or (k,), …; None: as the outputs are
+    Attributes
+    ----------
+    shape
+        of one sample's label: () or (k,), …; None: as the outputs are
     """
 
     name: ClassVar[str] = "regression"
@@ -71,10 +74,14 @@ class Regression(Task):
 class CustomTask(Task):
     """Any outputs and labels, by functions of one's own.
 
-    loss      (outputs, labels) → a loss per sample, or their mean
-    predict   outputs → an array with a prediction a sample; without it there are none
-
     No file holds functions: after loading a run, give the task again.
+
+    Attributes
+    ----------
+    loss
+        (outputs, labels) → a loss per sample, or their mean
+    predict
+        outputs → an array with a prediction a sample; without it there are none
     """
 
     name: ClassVar[str] = "custom"

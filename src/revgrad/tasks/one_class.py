@@ -33,7 +33,10 @@ from revgrad.tasks.task import (
 class _OneClass(Task):
     """What the three have in common: numbers decided, names given back, confusion counted.
 
-    classes   names, in the order of the class numbers; None: the numbers are the names
+    Attributes
+    ----------
+    classes
+        names, in the order of the class numbers; None: the numbers are the names
     """
 
     classes: tuple[str, ...] | None = None

@@ -29,7 +29,10 @@ IGNORED = -100
 class MultiLabel(Task):
     """Any number of k labels, each yes or no by a logit of its own: outputs and labels (n, k).
 
-    classes   the labels' names
+    Attributes
+    ----------
+    classes
+        the labels' names
     """
 
     name: ClassVar[str] = "multi-label"
@@ -95,8 +98,12 @@ class MultiLabel(Task):
 class DenseLabels(Task):
     """A class at every position of a map of any shape: labels (n, …), outputs (n, classes, …).
 
-    classes   names; None: numbers
-    ignored   the label of positions that have none: no loss, no metric
+    Attributes
+    ----------
+    classes
+        names; None: numbers
+    ignored
+        the label of positions that have none: no loss, no metric
     """
 
     name: ClassVar[str] = "dense"

@@ -23,9 +23,14 @@ class Task:
     A task is chosen from labels and outputs (`task_of`) or named (`task_named`), then `completed`
     with what the labels say, and recorded with a run (`describe`).
 
-    name        by which `adapt(task=…)` and `--task` know it
-    noun        in a sentence: "this run is a regression"
-    one_class   each sample has one class, and classes have no order: what the verdict can judge
+    Attributes
+    ----------
+    name
+        by which `adapt(task=…)` and `--task` know it
+    noun
+        in a sentence: "this run is a regression"
+    one_class
+        each sample has one class, and classes have no order: what the verdict can judge
     """
 
     name: ClassVar[str]

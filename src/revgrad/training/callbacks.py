@@ -54,9 +54,14 @@ class TrainingRecord:
 class EvaluationRecord:
     """Results on held-out source and, where given, labelled target test.
 
-    …_accuracy   share of decisions that are right; None of a regression
-    …_metrics    the task's further metrics by name: r2, mean_absolute_error, mean_iou, f1, …
-    score        what the trainer's scorer said, where it has one
+    Attributes
+    ----------
+    source_accuracy, target_accuracy
+        share of decisions that are right; None of a regression
+    source_metrics, target_metrics
+        the task's further metrics by name: r2, mean_absolute_error, mean_iou, f1, …
+    score
+        what the trainer's scorer said, where it has one
     """
 
     step: int

@@ -48,7 +48,10 @@ class _Index:
 def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, metrics: int = 0) -> None:
     """Write the tensors under a new name, then rename the index over the old one.
 
-    metrics   bytes of the run's metrics so far: they belong to this state
+    Parameters
+    ----------
+    metrics
+        bytes of the run's metrics so far: they belong to this state
     """
     from safetensors.torch import save
 

@@ -33,13 +33,22 @@ FORMER_NAMES = {
 class Record:
     """One method, one cell, one seed.
 
-    budget                  steps, and what data were cut down to, in words
-    source_accuracy         on held-out source
-    target_accuracy         on the target's test, by the method's own classifier at the end
-    target_accuracy_svm     the same by a linear SVM on the last hidden layer
-    target_accuracy_oracle  the best over a choice made on the test's own labels
-    data                    the domains that were read, by their role
-    commit                  of revgrad's own code, where it is a checkout; else ""
+    Attributes
+    ----------
+    budget
+        steps, and what data were cut down to, in words
+    source_accuracy
+        on held-out source
+    target_accuracy
+        on the target's test, by the method's own classifier at the end
+    target_accuracy_svm
+        the same by a linear SVM on the last hidden layer
+    target_accuracy_oracle
+        the best over a choice made on the test's own labels
+    data
+        the domains that were read, by their role
+    commit
+        of revgrad's own code, where it is a checkout; else ""
     """
 
     cell: str

@@ -42,14 +42,22 @@ BASELINE = "baseline"
 class Provenance:
     """Origin of a run's network and data, in words by which it can be repeated.
 
-    network         a name of `NETWORKS`, timm:NAME or such, module:function, or the class of the
-                    user's own
     source, target, test
                     names or paths of the data
-    init            the run or file whose weights training started from
-    weights         the file of pretrained weights; None: those that come with the network
-    fit, corrupt    how images of folders were read (`from_folder`)
-    command         that started the training
+
+    Attributes
+    ----------
+    network
+        a name of `NETWORKS`, timm:NAME or such, module:function, or the class of the
+        user's own
+    init
+        the run or file whose weights training started from
+    weights
+        the file of pretrained weights; None: those that come with the network
+    fit, corrupt
+        how images of folders were read (`from_folder`)
+    command
+        that started the training
     """
 
     network: str = ""
@@ -220,7 +228,10 @@ class Run:
     def opened(self, config: RunConfig, encoder: dict[str, Any] | None = None) -> Iterator[Run]:
         """Hold the directory for writing: refuse a second process and another configuration.
 
-        encoder   the description that `config.encoder` seals
+        Parameters
+        ----------
+        encoder
+            the description that `config.encoder` seals
         """
         with self._held():
             if self.exists():

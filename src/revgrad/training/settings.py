@@ -55,31 +55,51 @@ class Scheduled(NamedTuple):
 class Settings:
     """The defaults are the paper's (§4, appendix C) where it gives a number.
 
-    steps              length of training; progress is step / steps
-    batch_size         samples of a step over all processes, `source_share` of them from the source
-    learning_rate      schedule of μ; a number is a constant one
-    adaptation_factor  schedule of λ; a number is a constant one
-    optimiser          a name (sgd, adam, adamw), or a callable (groups, settings) → Optimizer
     momentum, weight_decay
-    domain_lr_factor   the domain classifier's learning rate is μ times this
+
     pretrained_lr_factor
                        that of a pretrained network's own layers; None: as its blueprint says (.1),
                        so that new layers learn ten times as fast
-    layer_rates        by layer, the multiple of μ that it learns with: {"layer4": 0.3}. A name
-                       means all that lies in the layer; the longest that fits a weight decides
-    freeze             layers that stay as they are, weights and BatchNorm statistics, by name or
-                       pattern: ("conv1", "blocks.[0-3]")
-    max_weight_norm    limit of the l2 norm of the weights into each unit, after every step; None:
-                       the network's own limit where its blueprint has one; 0: none
-    max_gradient_norm  limit of the norm of all gradients together
-    batch_norm         what BatchNorm sees: joint, separate or target (see DomainAdapter)
-    ema_decay          decay of an exponential moving average (EMA) of the weights, which is then
-                       what is evaluated and handed back; None: the weights themselves
-    seed               decides batches, dropout, augmentation (and initial weights that we make)
-    channels_last      memory order of image tensors: same numbers to rounding, faster on CPU, CUDA
-    device             "auto" (cuda, mps, cpu in that order), or a torch device
+
     evaluate_every, log_every, checkpoint_every
                        in steps; 0: at the end only. They never change the weights
+
+    Attributes
+    ----------
+    steps
+        length of training; progress is step / steps
+    batch_size
+        samples of a step over all processes, `source_share` of them from the source
+    learning_rate
+        schedule of μ; a number is a constant one
+    adaptation_factor
+        schedule of λ; a number is a constant one
+    optimiser
+        a name (sgd, adam, adamw), or a callable (groups, settings) → Optimizer
+    domain_lr_factor
+        the domain classifier's learning rate is μ times this
+    layer_rates
+        by layer, the multiple of μ that it learns with: {"layer4": 0.3}. A name
+        means all that lies in the layer; the longest that fits a weight decides
+    freeze
+        layers that stay as they are, weights and BatchNorm statistics, by name or
+        pattern: ("conv1", "blocks.[0-3]")
+    max_weight_norm
+        limit of the l2 norm of the weights into each unit, after every step; None:
+        the network's own limit where its blueprint has one; 0: none
+    max_gradient_norm
+        limit of the norm of all gradients together
+    batch_norm
+        what BatchNorm sees: joint, separate or target (see DomainAdapter)
+    ema_decay
+        decay of an exponential moving average (EMA) of the weights, which is then
+        what is evaluated and handed back; None: the weights themselves
+    seed
+        decides batches, dropout, augmentation (and initial weights that we make)
+    channels_last
+        memory order of image tensors: same numbers to rounding, faster on CPU, CUDA
+    device
+        "auto" (cuda, mps, cpu in that order), or a torch device
     """
 
     steps: int = 10_000

@@ -77,16 +77,24 @@ Scorer = Callable[["Trainer", int], float]
 class Trainer:
     """Trains an adapter on a labelled source and, where there is one, an unlabelled target.
 
-    held_out, test   labelled data to evaluate on; reported, never used for any choice
-    run                     a directory that keeps metrics and checkpoints; the same call resumes it
-    scorer                  a label-free judgement of the weights at each evaluation, the higher the
-                            better: those it likes best are handed back instead of the last
-    callbacks               what is told of every record (see callbacks.py)
-    provenance              where network and data came from, for the run's configuration
-    task                    what outputs and labels mean; by default what they leave no doubt about
-
     To change what is minimised, write an objective; to watch, write a callback. What is meant to be
     overridden, if anything, is `train_step`.
+
+    Parameters
+    ----------
+    held_out, test
+        labelled data to evaluate on; reported, never used for any choice
+    run
+        a directory that keeps metrics and checkpoints; the same call resumes it
+    scorer
+        a label-free judgement of the weights at each evaluation, the higher the
+        better: those it likes best are handed back instead of the last
+    callbacks
+        what is told of every record (see callbacks.py)
+    provenance
+        where network and data came from, for the run's configuration
+    task
+        what outputs and labels mean; by default what they leave no doubt about
     """
 
     def __init__(

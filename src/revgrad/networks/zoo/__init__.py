@@ -26,10 +26,15 @@ from revgrad.networks.state_dict import fill_backbone, read_state_dict
 class Model:
     """A package's own network, before it gets a new classifier.
 
-    classifier   path of the linear layer that it is replaced for
-    takes_files  whether files of weights have the names that the network has
     size, mean, sd
                  of the images it is made for, values from 0 to 1; None: it takes no images
+
+    Attributes
+    ----------
+    classifier
+        path of the linear layer that it is replaced for
+    takes_files
+        whether files of weights have the names that the network has
     """
 
     network: nn.Module
@@ -76,8 +81,11 @@ def build_zoo_network(
 ) -> nn.Module:
     """The network that `text` names, with a new classifier: `features`, then `output`.
 
-    weights   "pretrained": the package's own, fetched where they are not on disk; "none": random;
-              else a file of them, in the package's names. The classifier in it is left.
+    Parameters
+    ----------
+    weights
+        "pretrained": the package's own, fetched where they are not on disk; "none": random;
+        else a file of them, in the package's names. The classifier in it is left.
     """
     found = zoo_of(text)
     assert found is not None

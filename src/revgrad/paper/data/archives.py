@@ -46,12 +46,17 @@ def unpack(
 ) -> int:
     """Unpack a tar (also gz, bz2, xz) or zip into the new folder `destination`; count of files.
 
-    inside     take what is below this folder of the archive only, without that prefix
-    max_bytes  of all files together, as announced and as they come
-    max_files  entries, folders too
-
     Refused: names that are absolute, have a drive or "..", links, devices, a name twice. The
     files appear in one rename when all is well; else nothing of them remains.
+
+    Parameters
+    ----------
+    inside
+        take what is below this folder of the archive only, without that prefix
+    max_bytes
+        of all files together, as announced and as they come
+    max_files
+        entries, folders too
     """
     if destination.exists() and not _is_empty_folder(destination):
         raise DataError(f"{destination} is there already: {archive.name} is not unpacked over it")

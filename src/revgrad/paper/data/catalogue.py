@@ -59,12 +59,20 @@ class Unpacking:
 class Remote:
     """One file to fetch.
 
-    file      where it goes, relative to the data folder
-    mirrors   URLs, tried in order
-    bytes     its exact size, where known
-    md5       its MD5, where known
-    also      other places and forms that do as well: relative path → MD5
     unpacking what to do with an archive, which is then deleted; None: the file itself is wanted
+
+    Attributes
+    ----------
+    file
+        where it goes, relative to the data folder
+    mirrors
+        URLs, tried in order
+    bytes
+        its exact size, where known
+    md5
+        its MD5, where known
+    also
+        other places and forms that do as well: relative path → MD5
     """
 
     file: str
@@ -79,11 +87,18 @@ class Remote:
 class DataSet:
     """A data set.
 
-    title    its name as its authors write it
-    folder   of the data folder that holds it
-    files    what `fetch` gets; empty: it can't be fetched by a program
-    by_hand  what to put where, as the end of a sentence
-    counts   images in each split of the whole set
+    Attributes
+    ----------
+    title
+        its name as its authors write it
+    folder
+        of the data folder that holds it
+    files
+        what `fetch` gets; empty: it can't be fetched by a program
+    by_hand
+        what to put where, as the end of a sentence
+    counts
+        images in each split of the whole set
     """
 
     title: str
@@ -99,13 +114,21 @@ class DataSet:
 class Entry:
     """A named domain.
 
-    what     in a few words
-    how      how it comes to be: fetched, put there by hand, made here, or found in installed wheels
     data_set of `DATA_SETS` that it is read from, where there is one
-    splits   what may stand behind the colon of `name:split`, and the samples there (None: it
-             depends on which files are present)
-    shape    of one input
-    classes  number of classes
+
+    Attributes
+    ----------
+    what
+        in a few words
+    how
+        how it comes to be: fetched, put there by hand, made here, or found in installed wheels
+    splits
+        what may stand behind the colon of `name:split`, and the samples there (None: it
+        depends on which files are present)
+    shape
+        of one input
+    classes
+        number of classes
     """
 
     what: str

@@ -54,10 +54,10 @@ class _Sign(NamedTuple):
 def gtsrb(split: str = "train", *, progress: bool = True) -> Domain:
     """Traffic signs of GTSRB, cropped to their region of interest, (3, 40, 40) uint8.
 
-    "train", "test"                a fifth of the tracks of every class is the test
-    "random-train", "random-test"  a fifth of the frames is the test, whatever their track
-    "all"                          the 39,209 images of the official training set
-    "official-test"                the 12,630 images of the official test
+    - `"train", "test"`: a fifth of the tracks of every class is the test
+    - `"random-train", "random-test"`: a fifth of the frames is the test, whatever their track
+    - `"all"`: the 39,209 images of the official training set
+    - `"official-test"`: the 12,630 images of the official test
 
     Read from `gtsrb/GTSRB/Final_Training` and `Final_Test` of the data folder (decoded once into
     the cache), or from `gtsrb40/train.npz` with images, labels and tracks, which has no official

@@ -21,11 +21,16 @@ from revgrad.networks.sizes import require_positive
 class XorDomainClassifier(nn.Module):
     """(n, …) features, as the label predictor takes them → (n,) logits of "target".
 
-    label_predictor   any module from features to (n, …) outputs, a `torch.fx.GraphModule` too; it
-                      is copied twice, never changed, and the copies are initialised differently
-                      (frozen parameters are trained in the copies)
-    features_example  of one or more samples: their shape, device and dtype are the ones used
-    hidden            units between the outputs of the replicas, concatenated, and the logit
+    Parameters
+    ----------
+    label_predictor
+        any module from features to (n, …) outputs, a `torch.fx.GraphModule` too; it
+        is copied twice, never changed, and the copies are initialised differently
+        (frozen parameters are trained in the copies)
+    features_example
+        of one or more samples: their shape, device and dtype are the ones used
+    hidden
+        units between the outputs of the replicas, concatenated, and the logit
     """
 
     def __init__(

@@ -153,12 +153,17 @@ def _under(folder: Path) -> list[Path]:
 class Glyphs(NamedTuple):
     """Glyphs of several fonts; lengths in heights of the font's tallest glyph.
 
-    fields   (fonts, characters, side, side) float32: distance to the outline, positive inside,
-             over a square `REACH` wide. Its middle is half-way across the glyph's ink, and
-             half-way between the lowest and the highest ink of all glyphs of the font.
-    widths   (fonts, characters) float32 of the ink
-    middles  (fonts, characters) float32: half-way between the glyph's own lowest and highest ink,
-             below the field's middle
+    Attributes
+    ----------
+    fields
+        (fonts, characters, side, side) float32: distance to the outline, positive inside,
+        over a square `REACH` wide. Its middle is half-way across the glyph's ink, and
+        half-way between the lowest and the highest ink of all glyphs of the font.
+    widths
+        (fonts, characters) float32 of the ink
+    middles
+        (fonts, characters) float32: half-way between the glyph's own lowest and highest ink,
+        below the field's middle
     """
 
     fields: np.ndarray

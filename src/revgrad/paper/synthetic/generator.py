@@ -38,9 +38,15 @@ Make = Callable[[np.ndarray, Any, Any], Made]
 
 class Generated(NamedTuple):
     """images  (count, height, width, channels) uint8, memory-mapped, read-only
-    labels  (count,) int64
-    digest  of the images' content
-    about   name, count, parameters, inputs and versions, as in `about.json`
+
+    Attributes
+    ----------
+    labels
+        (count,) int64
+    digest
+        of the images' content
+    about
+        name, count, parameters, inputs and versions, as in `about.json`
     """
 
     images: np.ndarray
@@ -63,17 +69,26 @@ def generated(
 ) -> Generated:
     """Images 0 … count-1 of a generator; made once and kept in the cache folder.
 
-    parameters  a frozen dataclass of plain values: all that decides what an image looks like
-    make        (indices int64 (n,), parameters, context) -> images uint8 (n, height, width,
-                channels), labels (n,) int64
-    context     called once, here, if images must be made: what every process then gets as
-                `context`, by pickle (rendered glyphs, photographs)
-    inputs      hashes of what `context` was made of, by name
-    versions    of the generator and of the libraries that have a say in the bytes
-    workers     processes; one a core unless said. The bytes don't depend on it.
-    progress    a bar, where stderr is a terminal
-
     Parameters, inputs and versions are part of the entry's key and stand in its `about.json`.
+
+    Parameters
+    ----------
+    parameters
+        a frozen dataclass of plain values: all that decides what an image looks like
+    make
+        (indices int64 (n,), parameters, context) -> images uint8 (n, height, width,
+        channels), labels (n,) int64
+    context
+        called once, here, if images must be made: what every process then gets as
+        `context`, by pickle (rendered glyphs, photographs)
+    inputs
+        hashes of what `context` was made of, by name
+    versions
+        of the generator and of the libraries that have a say in the bytes
+    workers
+        processes; one a core unless said. The bytes don't depend on it.
+    progress
+        a bar, where stderr is a terminal
     """
     if not isinstance(count, int) or count < 1:
         raise InputError(f"{name}: the number of images must be 1 or more, not {count!r}")

@@ -143,15 +143,22 @@ def syn_numbers(
 ) -> Domain:
     """SYN NUMBERS: drawn numbers, (3, 32, 32) uint8, labelled with the digit in the middle.
 
-    count         of images: 100,000 for "train", 10,000 for "test" unless said. The first ones are
-                  the same whatever the count.
-    clutter       structure behind the numbers: True, or a share from 0 (the paper's) to 1
-    parameters    instead of `SynNumbers()`, such as `SynNumbers.varied()`; the test split takes
-                  their seed plus one
-    font_folders  with more `.ttf` and `.otf` files than the default ones
-    workers       processes; one a core unless said
-
     Made once and kept in the cache folder as a memory-mapped file.
+
+    Parameters
+    ----------
+    count
+        of images: 100,000 for "train", 10,000 for "test" unless said. The first ones are
+        the same whatever the count.
+    clutter
+        structure behind the numbers: True, or a share from 0 (the paper's) to 1
+    parameters
+        instead of `SynNumbers()`, such as `SynNumbers.varied()`; the test split takes
+        their seed plus one
+    font_folders
+        with more `.ttf` and `.otf` files than the default ones
+    workers
+        processes; one a core unless said
     """
     if split not in NUMBER_COUNTS:
         raise unknown("split of syn-numbers", split, NUMBER_COUNTS)

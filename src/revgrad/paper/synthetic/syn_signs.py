@@ -53,18 +53,26 @@ def syn_signs(
 ) -> Domain:
     """Synthetic signs like GTSRB's, (3, 40, 40) uint8, each as often as on roads.
 
-    count        images; 100,000 of "train", 10,000 of "test"
-    parameters   how they look (`REALISTIC`: nearer to GTSRB); the two splits never share random
-                 numbers, whatever the seed
-    pictograms   a folder of pictures 0.png … 42.png (or .jpg, …) to use instead of our drawings
-    photographs  a folder of photographs behind the signs. Unless given, those of BSDS500: "train"
-                 behind training signs, "val" behind test signs; where it is missing, those in
-                 scikit-image's wheel
-    workers      processes; one a core unless said. The images don't depend on it.
-    progress     a bar, where stderr is a terminal
-
     Made once and kept in the cache folder as a memory-mapped file, with the parameters, the
     hashes of all pictures and fonts and the libraries' versions beside it.
+
+    Parameters
+    ----------
+    count
+        images; 100,000 of "train", 10,000 of "test"
+    parameters
+        how they look (`REALISTIC`: nearer to GTSRB); the two splits never share random
+        numbers, whatever the seed
+    pictograms
+        a folder of pictures 0.png … 42.png (or .jpg, …) to use instead of our drawings
+    photographs
+        a folder of photographs behind the signs. Unless given, those of BSDS500: "train"
+        behind training signs, "val" behind test signs; where it is missing, those in
+        scikit-image's wheel
+    workers
+        processes; one a core unless said. The images don't depend on it.
+    progress
+        a bar, where stderr is a terminal
     """
     if split not in SIGN_COUNTS:
         raise unknown("split of syn-signs", split, SIGN_COUNTS)

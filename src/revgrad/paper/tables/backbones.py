@@ -44,7 +44,10 @@ class Features(NamedTuple):
 class Backbone:
     """A pretrained network whose `map_layer` gives maps, and `finish` makes features of maps.
 
-    weights   a text that changes with the weights; it raises where they are missing
+    Attributes
+    ----------
+    weights
+        a text that changes with the weights; it raises where they are missing
     """
 
     build: Callable[[], nn.Module]

@@ -1,10 +1,10 @@
 """How long to train, and on how much: `tiny`, `quick`, `standard`, `full`.
 
-tiny      for tests: seconds a job, on stand-ins that need no download (digits → digits-m for every
-          cell): it shows that everything works, and says nothing about the paper
-quick     a whole table within ten minutes on two cores: the right order of methods at best
-standard  what our tables are made with
-full      the paper's scale; its own number of steps where it gives one
+- `tiny`: for tests: seconds a job, on stand-ins that need no download (digits → digits-m for every
+  cell): it shows that everything works, and says nothing about the paper
+- `quick`: a whole table within ten minutes on two cores: the right order of methods at best
+- `standard`: what our tables are made with
+- `full`: the paper's scale; its own number of steps where it gives one
 """
 
 from __future__ import annotations
@@ -20,13 +20,22 @@ from revgrad.paper.tables.experiment import Experiment
 class Budget:
     """Steps by network, and limits of the data.
 
-    samples       of each training domain at most; None: all
-    test_samples  of the test and of the held-out source at most
-    svm_samples   that the last layer is retrained on
-    seeds         at most this many of an experiment's seeds, unless said
-    batch_size    samples of a step, where not the recipe's
-    stand_ins     take digits and digits-m instead of the experiment's domains
-    exceptions    (table, cell or method, network) → the steps there, where not those of the network
+    Attributes
+    ----------
+    samples
+        of each training domain at most; None: all
+    test_samples
+        of the test and of the held-out source at most
+    svm_samples
+        that the last layer is retrained on
+    seeds
+        at most this many of an experiment's seeds, unless said
+    batch_size
+        samples of a step, where not the recipe's
+    stand_ins
+        take digits and digits-m instead of the experiment's domains
+    exceptions
+        (table, cell or method, network) → the steps there, where not those of the network
     """
 
     name: str

@@ -22,27 +22,44 @@ class Published:
 class Experiment:
     """A cell: two domains, a network, and the methods that are compared, in the table's order.
 
-    cell        its name, as records have it: "mnist->mnist-m"
     source, target, test
                 texts for `open_domain`; the target's labels are hidden from every method but those
                 whose name says that they see them, and the test is read once, at the end
-    network     a name of `NETWORKS`; with a backbone, what the domains are seen through comes first
-    size        of the images, in pixels, as the network takes them
-    native      as they come: what a recipe with a network of its own trains on; None: the same
-    published   method → number, where the paper has one
+
     learning_rate
                 of the plain methods where it is not the paper's usual one
     max_gradient_norm
                 limit of the gradients' norm in plain reversal where it would not stay finite
-    measure     what the table shows: accuracy, or error = 1 − accuracy
-    labelled    random target images whose labels are known (semi-supervised)
-    others      whether the other target images take part, unlabelled
-    backbone    pretrained features, of `BACKBONES`, computed once an image
-    fine_tuned  whether pretrained weights are trained on, by Saenko's protocol: few labelled
-                source images a class (their number by the source's name), the whole target
-    weights     the file of them, once the user has named it
-    seeds       of the runs, unless said otherwise
-    note        what a reader of the table must know
+
+    Attributes
+    ----------
+    cell
+        its name, as records have it: "mnist->mnist-m"
+    network
+        a name of `NETWORKS`; with a backbone, what the domains are seen through comes first
+    size
+        of the images, in pixels, as the network takes them
+    native
+        as they come: what a recipe with a network of its own trains on; None: the same
+    published
+        method → number, where the paper has one
+    measure
+        what the table shows: accuracy, or error = 1 − accuracy
+    labelled
+        random target images whose labels are known (semi-supervised)
+    others
+        whether the other target images take part, unlabelled
+    backbone
+        pretrained features, of `BACKBONES`, computed once an image
+    fine_tuned
+        whether pretrained weights are trained on, by Saenko's protocol: few labelled
+        source images a class (their number by the source's name), the whole target
+    weights
+        the file of them, once the user has named it
+    seeds
+        of the runs, unless said otherwise
+    note
+        what a reader of the table must know
     """
 
     table: str

@@ -63,8 +63,12 @@ class Job:
 class Predicted:
     """A method's predictions on the test, and how good they are.
 
-    predictions   (n,) classes of the test's samples, by the method's own classifier
-    chosen        settings that the method chose itself, for the record
+    Attributes
+    ----------
+    predictions
+        (n,) classes of the test's samples, by the method's own classifier
+    chosen
+        settings that the method chose itself, for the record
     """
 
     predictions: np.ndarray

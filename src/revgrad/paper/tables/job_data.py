@@ -29,7 +29,10 @@ class JobData(NamedTuple):
 def open_job_data(job: Job, size: int | None = None) -> JobData:
     """The domains of a job on images.
 
-    size   of the images, where not that of the job's network
+    Parameters
+    ----------
+    size
+        of the images, where not that of the job's network
     """
     cell, budget, method, size = job.cell, job.budget, job.method, size or image_size(job)
     if cell.fine_tuned:

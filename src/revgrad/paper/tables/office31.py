@@ -44,7 +44,10 @@ OFFICE31_TABLE = tuple(
 def with_files(experiment: Experiment, data: Path | None, weights: Path | None) -> Experiment:
     """The experiment on a folder of Office-31 and a file of weights.
 
-    data   the folder that has amazon, dslr and webcam; None: office31 in the data folder
+    Parameters
+    ----------
+    data
+        the folder that has amazon, dslr and webcam; None: office31 in the data folder
     """
     if not experiment.fine_tuned:
         if data is not None or weights is not None:

@@ -75,8 +75,12 @@ def table_lines(
 ) -> list[Line]:
     """The experiments' lines in the tables' order; several budgets of a method follow each other.
 
-    missing  a line of dashes for a method that no record is of
-    others   then the lines of cells that no experiment has
+    Parameters
+    ----------
+    missing
+        a line of dashes for a method that no record is of
+    others
+        then the lines of cells that no experiment has
     """
     groups: dict[tuple[str, str], list[Record]] = {}
     for record in records:

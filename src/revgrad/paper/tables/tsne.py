@@ -39,7 +39,10 @@ def reproduce_tsne(
 ) -> list[Path]:
     """A picture a cell, source blue, target red: of the networks of Table 1, trained where missing.
 
-    layer   any layer of the network; by default the one of the paper's own panel
+    Parameters
+    ----------
+    layer
+        any layer of the network; by default the one of the paper's own panel
     """
     shown = tuple(methods) or ("source-only", "adversarial")
     for method in shown:

@@ -49,10 +49,16 @@ _DOWN = np.array([(0.0, 0.94), (-1.0, -0.8), (1.0, -0.8)])
 class Style:
     """How one maker draws.
 
-    ring       width of the red border, 1 as drawn     pictogram  size of what is shown
-    numeral    height of numbers and letters           narrow     their breadth
-    weight     thickness of the strokes of numerals    rim        width of the white edge
-    font       a font file for numbers and letters; None: narrow road-sign strokes
+    Attributes
+    ----------
+    ring
+        width of the red border, 1 as drawn     pictogram  size of what is shown
+    numeral
+        height of numbers and letters           narrow     their breadth
+    weight
+        thickness of the strokes of numerals    rim        width of the white edge
+    font
+        a font file for numbers and letters; None: narrow road-sign strokes
     """
 
     ring: float = 1.0

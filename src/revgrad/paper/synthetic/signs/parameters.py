@@ -20,28 +20,52 @@ class SynSigns:
     """What decides how generated signs look. Pairs are the ends of what is drawn from uniformly
     (light and resolution: uniformly in the logarithm); lengths are shares of the image's side.
 
-    split        "train" or "test": they never share random numbers
-    size         side of the images, in pixels
-    styles       ways each sign is drawn, in turn
-    often        images of each class in a round: as on roads; (1,) * 43 brings all alike
-    fill         breadth of the sign
-    aspect       its breadth and height differ by at most this factor's logarithm
-    offset       largest distance of its middle from the image's, in each direction
-    turn         largest rotation, in degrees
-    perspective  strongest change of scale from one side to the other
-    surround     light of the photograph behind, relative to the sign's
-    light        brightness, 1 as drawn
-    cast         largest logarithm of red to green and of green to blue, warm or cold
-    saturation   of colours, 1 as drawn
-    haze         share of even grey over everything
-    gamma        exponent of brightness
-    shadow       how often the edge of a shadow crosses, and its darkest
-    motion       how often the camera moves, and how far at most
-    defocus      deviation of the blur
-    resolution   pixels of the camera over the image's side
-    mosaic       strength of a colour filter's fringes
-    sharpening   strength of edges made stronger, as cameras do
-    noise        deviation at full brightness
+    Attributes
+    ----------
+    split
+        "train" or "test": they never share random numbers
+    size
+        side of the images, in pixels
+    styles
+        ways each sign is drawn, in turn
+    often
+        images of each class in a round: as on roads; (1,) * 43 brings all alike
+    fill
+        breadth of the sign
+    aspect
+        its breadth and height differ by at most this factor's logarithm
+    offset
+        largest distance of its middle from the image's, in each direction
+    turn
+        largest rotation, in degrees
+    perspective
+        strongest change of scale from one side to the other
+    surround
+        light of the photograph behind, relative to the sign's
+    light
+        brightness, 1 as drawn
+    cast
+        largest logarithm of red to green and of green to blue, warm or cold
+    saturation
+        of colours, 1 as drawn
+    haze
+        share of even grey over everything
+    gamma
+        exponent of brightness
+    shadow
+        how often the edge of a shadow crosses, and its darkest
+    motion
+        how often the camera moves, and how far at most
+    defocus
+        deviation of the blur
+    resolution
+        pixels of the camera over the image's side
+    mosaic
+        strength of a colour filter's fringes
+    sharpening
+        strength of edges made stronger, as cameras do
+    noise
+        deviation at full brightness
     """
 
     seed: int = 0

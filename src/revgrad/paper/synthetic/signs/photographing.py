@@ -28,9 +28,14 @@ _TAPS = 7  # positions of a moving camera
 class Scenes(NamedTuple):
     """What is photographed.
 
-    drawings     (styles, classes, side, side, 4) uint8 RGBA, premultiplied
-    photographs  pixels of all photographs in one row, (n, 3) uint8
-    heights, widths, starts  of each photograph: its size and its first pixel in that row
+    Attributes
+    ----------
+    drawings
+        (styles, classes, side, side, 4) uint8 RGBA, premultiplied
+    photographs
+        pixels of all photographs in one row, (n, 3) uint8
+    heights, widths, starts
+        of each photograph: its size and its first pixel in that row
     """
 
     drawings: np.ndarray

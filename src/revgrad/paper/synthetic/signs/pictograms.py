@@ -63,7 +63,10 @@ def arrow(
 ) -> Figure:
     """A line with an arrow head at its end: barbs drawn with the same pen, or a full triangle.
 
-    head   half the head's breadth; reach  how far it goes back along the line, in heads
+    Parameters
+    ----------
+    head
+        half the head's breadth; reach  how far it goes back along the line, in heads
     """
     tip = points[-1]
     along = tip - points[-2]

@@ -41,8 +41,15 @@ def read_pictures(paths: list[Path], drawn: np.ndarray) -> np.ndarray:
     A picture shows a sign on white. The white is cut away up to the sign, what remains is stretched
     to our drawing's extent, and gets its transparency.
 
-    drawn    (classes, side, side, 4) uint8 RGBA
-    returns  the same shape and type
+    Parameters
+    ----------
+    drawn
+        (classes, side, side, 4) uint8 RGBA
+
+    Returns
+    -------
+    np.ndarray
+        the same shape and type
     """
     result = np.empty_like(drawn)
     for number, path in enumerate(paths):
