@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from measuring import Measurement, compare, header, work
+from measuring import BRIEF, Measurement, compare, header, work
 
-COUNT, SIZE, TURNS, STEPS = 10_000, 28, 9, 20
+COUNT, SIZE, TURNS, STEPS = (200, 28, 1, 1) if BRIEF else (10_000, 28, 9, 20)
 
 
 def images() -> np.ndarray:

@@ -17,13 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from measuring import Measurement, header
+from measuring import BRIEF, Measurement, header
 
 CLOUD, PAGE, SIZE = 30.0, 20.0, 3.0  # seconds, seconds and MB allowed
 
 #: A run as the demo's, only shorter: what the page shows is of the same size.
 TRAIN = "--source digits:train --target digits-m:train --test digits-m:test --network mnist"
-TRAIN += " --steps 200 --evaluate-every 50 --domain-lr-factor 0.3 --threads 1 --baseline --quiet"
+TRAIN += " --steps 2 --evidence-samples 60" if BRIEF else " --steps 200 --evaluate-every 50"
+TRAIN += " --domain-lr-factor 0.3 --threads 1 --baseline --quiet"
 
 
 class Seconds(NamedTuple):
@@ -86,6 +87,7 @@ def cloud() -> Callable[[], None]:
         for name in ("digits", "digits-m")
     )
     assert (len(source), len(target)) == (5000, 5000)
+    source, target = (source[:100], target[:100]) if BRIEF else (source, target)
     tsne_cloud("imports are not counted", source[:50], target[:50])
 
     def turn() -> None:
@@ -108,17 +110,20 @@ def run(*words: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="of each; the median counts")
+    parser.add_argument("--brief", action="store_true", help="once and small, as a test runs it")
     parser.add_argument("--json", action="store_true", help="an object a line")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    rounds = range(chosen.rounds)
+    count = 1 if BRIEF else chosen.rounds
+    rounds = range(count)
     if chosen.worker:
         turn = cloud()
         for _ in rounds:
             print(*timed(turn))
         return
     header("seconds and MB, against what is allowed")
-    printed = run(__file__, "--worker", "--rounds", str(chosen.rounds)).splitlines()
+    brief = ["--brief"] if BRIEF else []
+    printed = run(__file__, "--worker", "--rounds", str(count), *brief).splitlines()
     show("cloud of 10,000 points", [Seconds(*map(float, one.split())) for one in printed], CLOUD)
     with tempfile.TemporaryDirectory() as place:
         folder, page = str(Path(place) / "run"), Path(place) / "report.html"

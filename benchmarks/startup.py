@@ -7,9 +7,9 @@ import subprocess
 import sys
 import time
 
-from measuring import Measurement, header
+from measuring import BRIEF, Measurement, header
 
-ROUNDS = 9
+ROUNDS = 1 if BRIEF else 9
 IMPORT, HELP = 0.3, 0.6  # seconds allowed
 
 #: Everything of the front door that a program uses, not only the name of the package.

@@ -16,11 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from measuring import Measurement, compare, header, work
+from measuring import BRIEF, Measurement, compare, header, work
 
 #: turns of each, and steps of a turn
 TURNS = {"mnist": 9, "svhn": 9, "gtsrb": 9, "mlp": 41}
 STEPS = {"mnist": 10, "svhn": 2, "gtsrb": 2, "mlp": 100}
+if BRIEF:
+    STEPS = {"mnist": 1, "mlp": 2}
 SIZES = {"mnist": 28, "svhn": 32, "gtsrb": 40}
 
 

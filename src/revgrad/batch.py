@@ -96,6 +96,12 @@ def describe_inputs(inputs: Inputs) -> str:
     )
 
 
+def _holds_tensors(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return bool(value) and isinstance(value[0], Tensor)
+    return isinstance(value, Tensor | dict)
+
+
 class Samples(NamedTuple):
     """Samples of one domain: what `Domain.batch` returns.
 
@@ -162,21 +168,19 @@ class Batch(NamedTuple):
         ends = [sum(self.sizes[: i + 1]) for i in range(len(self.sizes))]
         return [slice(end - size, end) for end, size in zip(ends, self.sizes, strict=True)]
 
+    def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+        """The batch with `function` applied to every tensor in it."""
+        return self._replace(
+            **{
+                name: map_inputs(function, value)
+                for name, value in zip(self._fields, self, strict=True)
+                if _holds_tensors(value)
+            }
+        )
+
     def to(self, device: torch.device) -> Batch:
         """The batch with its tensors on `device`."""
-
-        def move(tensor: Tensor) -> Tensor:
-            return tensor.to(device, non_blocking=True)
-
-        return Batch(
-            map_inputs(move, self.inputs),
-            move(self.labels),
-            move(self.labelled),
-            move(self.domains),
-            *(self.sizes, self.prefix, self.total_samples, self.total_labelled, self.total_sizes),
-            None if self.weights is None else move(self.weights),
-            self.total_weight,
-        )
+        return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
     @staticmethod
     def of(

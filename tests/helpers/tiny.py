@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
+import signal
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
-from revgrad import Domain, DomainAdapter, DomainClassifier, Run, Settings, Trainer, from_arrays
+from revgrad import (
+    Domain,
+    DomainAdapter,
+    DomainClassifier,
+    Run,
+    Settings,
+    Trainer,
+    from_arrays,
+    from_dataset,
+)
 from revgrad.preprocessing import Preprocessing
 
 HERE = Path(__file__).parent
@@ -91,6 +104,35 @@ def images(n: int, seed: int, shift: int = 0, classes: int = 3) -> Domain:
     pixels = rng.integers(0, 150, (n, 8, 8, 3)) + shift
     pixels[np.arange(n), :, :, labels % 3] += 50
     return from_arrays(pixels.clip(0, 255).astype(np.uint8), labels, name=f"images{seed}")
+
+
+class Drawing(Dataset[Any]):
+    """Images whose items draw from every generator that there is.
+
+    failing  items that raise `error`; without one, reading them kills the process
+    """
+
+    def __init__(self, n: int, seed: int) -> None:
+        self.images = images(n, seed)
+        self.failing: Collection[int] = ()
+        self.error: Exception | None = None
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        if index in self.failing:
+            if self.error is None:
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise self.error
+        sample = self.images.batch([index])
+        drawn = random.randrange(5) + np.random.randint(5) + int(torch.randint(5, ()))
+        return (sample.inputs[0] // 2 + drawn).to(torch.uint8), int(sample.labels[0])
+
+
+def drawing(n: int, seed: int) -> Domain:
+    """A labelled domain of such items."""
+    return from_dataset(Drawing(n, seed), name=f"drawing{seed}")
 
 
 def image_trainer(

@@ -336,6 +336,21 @@ class TrainOptions:
     threads: Annotated[
         int, _running_option("CPU threads of each process; 0: PyTorch's choice.")
     ] = 0
+    workers: Annotated[
+        int | None,
+        _running_option(
+            "Processes that read batches of Datasets, shards and files that are decoded as they "
+            "come; any number gives the same weights.",
+            "0",
+        ),
+    ] = None
+    prefetch: Annotated[
+        bool | None,
+        _running_option(
+            "Read the next batch while this one trains; the weights are the same.",
+            "where it can help",
+        ),
+    ] = None
     tensorboard: Annotated[
         bool,
         typer.Option(

@@ -89,6 +89,8 @@ class ArrayStore:
     `order`, where given, is the rows' order: row i is the arrays' order[i].
     """
 
+    any_thread = True
+
     def __init__(
         self,
         inputs: Any,
@@ -118,6 +120,7 @@ class ArrayStore:
         if len(lengths) > 1:
             raise InputError(f"{name}: inputs of different lengths: {lengths}")
         self._length = lengths[0]
+        self.is_resident = not any(leaf.is_mapped for leaf in leaves)
 
     def _all(self) -> list[_Leaf]:
         if isinstance(self._leaves, dict):
@@ -152,7 +155,7 @@ class _Leaf:
     def __init__(self, values: Any, layout: str, name: str) -> None:
         array = as_array(values, name)
         # The plain view of a memory map: the same pages without the subclass's cost per call.
-        mapped = _is_mapped(array)
+        self.is_mapped = mapped = _is_mapped(array)
         array = array.view(np.ndarray)
         self.form = "plain"
         self._sixteen_bits = array.dtype.kind == "u" and array.dtype.itemsize == 2

@@ -6,6 +6,7 @@ adds which rows belong to it, which of them have labels, and what an augmentatio
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from revgrad._random import repeatable_draws
 from revgrad.batch import Inputs, Samples, map_inputs, tensors_of
 from revgrad.domains.groups import group_numbers, whole_groups
 from revgrad.domains.weights import ClassWeights, class_weights, sample_weights
@@ -28,7 +30,13 @@ Augmentation = Callable[[Inputs, torch.Generator], Inputs]
 
 
 class Store(Protocol):
-    """Where a domain's inputs live. Images come as uint8 (n, channels, height, width)."""
+    """Where a domain's inputs live. Images come as uint8 (n, channels, height, width).
+
+    A store may say more of itself, by attributes that count as False where they are missing:
+    is_resident     all inputs are in memory: reading them waits for nothing
+    any_thread      `take` may be called by several threads at once
+    runs_user_code  `take` may draw from global generators: training seeds them first
+    """
 
     def __len__(self) -> int: ...
 
@@ -39,6 +47,16 @@ class Store(Protocol):
     def fingerprint(self) -> str:
         """A short text that changes when the contents do."""
         ...
+
+
+def says(store: Store, attribute: str) -> bool:
+    """Whether the store, or one that lies below it (a colour image's grey one), says so."""
+    while not getattr(store, attribute, False):
+        below = getattr(store, "store", None)
+        if below is None:
+            return False
+        store = below
+    return True
 
 
 class Domain:
@@ -183,10 +201,16 @@ class Domain:
     ) -> Samples:
         """The samples at `indices` (positions 0 … len-1 of this domain), all at once.
 
-        The augmentation runs where there is one and a `generator` is given.
+        The augmentation runs where there is one and a `generator` is given. Without a generator the
+        same samples come out the same each time, also where a Dataset's items are random.
         """
         where = np.asarray(indices, dtype=np.int64)
-        inputs = self.store.take(where if self._whole else self.rows[where])
+        places = where if self._whole else self.rows[where]
+        if generator is None and says(self.store, "runs_user_code"):
+            with repeatable_draws(zlib.crc32(places.tobytes())):
+                inputs = self.store.take(places)
+        else:
+            inputs = self.store.take(places)
         if augment and generator is not None and self.augmentation is not None:
             inputs = self.augmentation(inputs, generator)
         if self._labels is None:

@@ -68,6 +68,7 @@ class EncodedStore:
 
     #: Its inputs are as a network wants them: no preprocessing is fitted.
     prepared = True
+    is_resident = True
 
     def __init__(
         self, raw: Any, length: int, name: str, kind: type[Encoder], fit: Callable[[], Encoder]

@@ -192,6 +192,7 @@ class SeriesStore:
     """Stretches of records, gathered a batch at a time: overlapping windows share their values."""
 
     prepared = True
+    is_resident = True
 
     def __init__(self, series: Series, length: int, mask: bool) -> None:
         self.series = series

@@ -22,6 +22,7 @@ class SparseStore:
 
     #: Taken as they are: subtracting a mean would make of every zero a number.
     prepared = True
+    is_resident = True
 
     def __init__(self, matrix: Any, name: str) -> None:
         if len(matrix.shape) != 2:

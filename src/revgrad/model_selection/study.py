@@ -18,10 +18,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from revgrad._random import derive
 from revgrad._system import Lock, disk_errors, locked
 from revgrad.errors import RunError, missing_extra, unknown
 from revgrad.model_selection.space import LogRange, Space, Value
-from revgrad.training.session import derive
 
 if TYPE_CHECKING:
     import optuna

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from revgrad._random import derive, seed_python
 from revgrad.batch import Batch, Samples, concatenate
-from revgrad.domains.domain import Domain
+from revgrad.domains.domain import Domain, says
 from revgrad.errors import InputError
-from revgrad.training.session import derive, seed_python
 
 log = logging.getLogger("revgrad")
 
@@ -59,10 +59,10 @@ class PairedBatches:
         self._fixed = self._fixed_fields()
         self._has_weights = any(d.weights is not None and d.labelled_count for d in self.domains)
         # domains whose reading draws random numbers, in an augmentation or in the user's dataset
-        self._random = {
+        self.random = {
             number
             for number, domain in enumerate(self.domains)
-            if domain.augmentation is not None or getattr(domain.store, "runs_user_code", False)
+            if domain.augmentation is not None or says(domain.store, "runs_user_code")
         }
 
     def indices(self, step: int) -> list[np.ndarray]:
@@ -75,7 +75,7 @@ class PairedBatches:
         own = drawn if self.world == 1 else [d[s] for d, s in zip(drawn, self._local, strict=True)]
         parts = []
         for number, domain in enumerate(self.domains):
-            generator = self._generator(step, number) if number in self._random else None
+            generator = self._generator(step, number) if number in self.random else None
             parts.append(domain.batch(own[number], generator))
         batch = self._joined(parts, drawn)
         return self._weighted(batch, drawn, own) if self._has_weights else batch

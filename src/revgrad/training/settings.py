@@ -100,6 +100,12 @@ class Settings:
         memory order of image tensors: same numbers to rounding, faster on CPU, CUDA
     device
         "auto" (cuda, mps, cpu in that order), or a torch device
+    prefetch
+        read the next batch while this one trains; None: where it can help. The weights are the
+        same bit for bit
+    workers
+        processes that read batches of Datasets, augmentations and files that are decoded as they
+        come; any number gives the same weights
     """
 
     steps: int = 10_000
@@ -124,6 +130,8 @@ class Settings:
     evaluate_every: int = 1000
     log_every: int = 50
     checkpoint_every: int = 1000
+    prefetch: bool | None = None
+    workers: int = 0
 
     def __post_init__(self) -> None:
         def need(condition: bool, text: str) -> None:
@@ -169,7 +177,7 @@ class Settings:
             self.batch_norm in POLICIES,
             f"batch_norm is one of {', '.join(POLICIES)}, not {self.batch_norm!r}",
         )
-        for name in ("evaluate_every", "log_every", "checkpoint_every"):
+        for name in ("evaluate_every", "log_every", "checkpoint_every", "workers"):
             need(getattr(self, name) >= 0, f"{name} must be ≥ 0, not {getattr(self, name)}")
         for moment in (0.0, 0.5, 1.0):
             for name, value in zip(Scheduled._fields, self.at(moment), strict=True):
@@ -248,14 +256,21 @@ class SettingsChanges(TypedDict, total=False):
     evaluate_every: int
     log_every: int
     checkpoint_every: int
+    prefetch: bool | None
+    workers: int
 
 
 #: Settings that are schedules: a number there is a constant one.
 SCHEDULED = ("learning_rate", "adaptation_factor")
 #: Settings that count something.
-WHOLE_NUMBERS = ("steps", "batch_size", "seed", "evaluate_every", "log_every", "checkpoint_every")
+WHOLE_NUMBERS = (
+    *("steps", "batch_size", "seed", "workers"),
+    *("evaluate_every", "log_every", "checkpoint_every"),
+)
 #: Settings that may differ when a run is resumed: they do not change what it computes.
-RESUME_MAY_CHANGE = frozenset({"device", "evaluate_every", "log_every", "checkpoint_every"})
+RESUME_MAY_CHANGE = frozenset(
+    {"device", "evaluate_every", "log_every", "checkpoint_every", "prefetch", "workers"}
+)
 
 
 def without_addresses(text: str) -> str:

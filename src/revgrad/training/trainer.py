@@ -22,10 +22,12 @@ from revgrad._distributed import (
     rank,
     world_size,
 )
+from revgrad._random import derive, preserved_rng, seed_python, seed_torch
 from revgrad.adapter import DomainAdapter, keeping_modes
+from revgrad.batch import Batch
 from revgrad.domains.domain import Domain
 from revgrad.domains.encoded import encoder_of
-from revgrad.errors import InputError, NonFiniteLossError
+from revgrad.errors import InputError, NonFiniteLossError, RevgradError
 from revgrad.evaluation import check_labels, evaluate
 from revgrad.objectives import Adversarial, Losses, Objective
 from revgrad.tasks import Evaluation, Task, choose_task
@@ -45,16 +47,14 @@ from revgrad.training.checkpoint import (
 from revgrad.training.metrics import RunningMeans
 from revgrad.training.paired_batches import PairedBatches
 from revgrad.training.parameter_groups import FrozenLayers, parameter_groups
+from revgrad.training.reader import BatchReader
 from revgrad.training.record import record_of
 from revgrad.training.run import Provenance, Run, RunConfig, state_digest, this_command
 from revgrad.training.session import (
     Interrupted,
     Step,
     StopRequest,
-    derive,
     keep_large_buffers,
-    preserved_rng,
-    seed_torch,
     stop_request,
 )
 from revgrad.training.settings import Settings, without_addresses
@@ -130,6 +130,13 @@ class Trainer:
             domains, sizes, self.settings.seed, rank=rank(), world=world_size()
         )
         self.device = choose_device(self.settings.device)
+        self.reader = BatchReader(
+            self.batches,
+            self.settings.steps,
+            self.device,
+            prefetch=self.settings.prefetch,
+            workers=self.settings.workers,
+        )
         self.adapter.to(self.device)
         self.channels_last = (
             self.settings.channels_last and self.device.type != "mps" and source.is_images
@@ -174,10 +181,7 @@ class Trainer:
         progress = step / settings.steps
         factor, rate = settings.at(progress)
 
-        batch = self.batches.batch(step)
-        if self.device.type != "cpu":
-            batch = batch.to(self.device)
-        seed_torch(derive(settings.seed, step, self.batches.rank), self.device)
+        batch = self._batch(step)
         losses: Losses = self.step(batch, factor)
         self._stop_if_not_finite(losses, step)
 
@@ -206,6 +210,20 @@ class Trainer:
         return nullcontext() if self.average is None else self.average.in_place()
 
     # -- around a step ------------------------------------------------------------------------
+
+    def _batch(self, step: int) -> Batch:
+        """The step's batch on the device; from here on random numbers are the step's own."""
+        try:
+            batch = self.reader.batch(step)
+        except RevgradError:
+            if world_size() == 1:  # of several processes the others are in the step already
+                self._save(step)
+            raise
+        seed = derive(self.settings.seed, step, self.batches.rank)
+        if self.batches.random:  # reading may have drawn, or another process may have read
+            seed_python(seed)
+        seed_torch(seed, self.device)
+        return batch if self.device.type == "cpu" else batch.to(self.device)
 
     def _after(self, step: int, factor: float, rate: float) -> None:
         settings = self.settings
@@ -288,6 +306,7 @@ class Trainer:
                 keep_large_buffers()
             stack.enter_context(preserved_rng(self.device))
             stack.callback(self._close_callbacks)
+            stack.callback(self.reader.close)
             if self.run is None:
                 yield StopRequest()  # nothing to save: signals do what they always do
                 return
