@@ -97,6 +97,7 @@ def describe_inputs(inputs: Inputs) -> str:
 
 
 def _holds_tensors(value: Any) -> bool:
+    """Whether a field of a batch is a tensor or nested inputs, rather than counts."""
     if isinstance(value, tuple):
         return bool(value) and isinstance(value[0], Tensor)
     return isinstance(value, Tensor | dict)
@@ -170,13 +171,10 @@ class Batch(NamedTuple):
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Batch:
         """The batch with `function` applied to every tensor in it."""
-        return self._replace(
-            **{
-                name: map_inputs(function, value)
-                for name, value in zip(self._fields, self, strict=True)
-                if _holds_tensors(value)
-            }
-        )
+        fields: dict[str, Any] = self._asdict()
+        held = {name: value for name, value in fields.items() if _holds_tensors(value)}
+        changed: Any = {name: map_inputs(function, one) for name, one in held.items()}
+        return self._replace(**changed)
 
     def to(self, device: torch.device) -> Batch:
         """The batch with its tensors on `device`."""
