@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ def from_arrays(
     groups: Any = None,
     weights: Any = None,
     class_weights: ClassWeights | None = None,
+    attributes: Mapping[str, Any] | None = None,
     name: str = UNNAMED,
 ) -> Domain:
     """A domain of the rows of an array or tensor, or of a tuple or dict of them.
@@ -67,6 +68,8 @@ def from_arrays(
     groups
         one a sample, numbers or text (a person, a patient, a recording): samples of one group
         are never divided between training and what is held out
+    attributes
+        by name, one value a sample: {"site": …, "age": …} (see `Domain.with_attributes`)
     """
     if layout not in LAYOUTS:
         raise InputError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")
@@ -76,7 +79,7 @@ def from_arrays(
     else:
         store = ArrayStore(inputs, layout=layout, name=name)
     values, names = as_labels(labels, name, classes) if labels is not None else (None, classes)
-    domain = Domain(store, values, classes=names, groups=groups, name=name)
+    domain = Domain(store, values, classes=names, groups=groups, attributes=attributes, name=name)
     if weights is None and class_weights is None:
         return domain
     return domain.weighted(weights, by_class=class_weights)

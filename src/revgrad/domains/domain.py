@@ -7,7 +7,7 @@ adds which rows belong to it, which of them have labels, and what an augmentatio
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from revgrad._random import repeatable_draws
 from revgrad.batch import Inputs, Samples, map_inputs, tensors_of
+from revgrad.domains.attributes import Attribute, read_attributes
 from revgrad.domains.groups import group_numbers, whole_groups
 from revgrad.domains.weights import ClassWeights, class_weights, sample_weights
 from revgrad.errors import InputError
@@ -76,6 +77,8 @@ class Domain:
     labels_kept
         True where the labels are those that `keeping_labels` left: of a target these are
         meant for training (semi-supervised), all other labels of a target are dropped
+    attributes
+        by name, one a sample (`with_attributes`)
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Domain:
         labels_kept: bool = False,
         groups: Any = None,
         weights: Any = None,
+        attributes: Mapping[str, Any] | None = None,
     ) -> None:
         self.store = store
         self._whole = rows is None  # all of the store, in its order
@@ -103,6 +107,9 @@ class Domain:
         self.labels_kept = labels_kept
         self.groups = None if groups is None else group_numbers(groups, len(self.rows), name)
         self.weights = None if weights is None else sample_weights(weights, len(self.rows), name)
+        self.attributes: dict[str, Attribute] = read_attributes(
+            attributes or {}, len(self.rows), name
+        )
         self._labels = None if labels is None else _checked_labels(labels, len(self.rows), name)
         self._labelled = None if labelled is None or labelled.all() else labelled.astype(bool)
         if self._labels is not None and self.classes is not None and self.is_classification:
@@ -178,7 +185,7 @@ class Domain:
         return len(tensors) == 1 and tensors[0].dtype == torch.uint8 and tensors[0].ndim == 4
 
     def fingerprint(self) -> str:
-        """Changes with the inputs, the rows, or the labels that can be seen."""
+        """Changes with the inputs, the rows, the attributes, or the labels that can be seen."""
         import hashlib
 
         digest = hashlib.sha256(self.store.fingerprint().encode())
@@ -188,6 +195,9 @@ class Domain:
             digest.update(self.labelled.tobytes())
             if self.weights is not None:
                 digest.update(self.weights.tobytes())
+        for name, attribute in sorted(self.attributes.items()):
+            digest.update(repr((name, attribute.names)).encode())
+            digest.update(attribute.values.tobytes() + attribute.known.tobytes())
         return digest.hexdigest()[:16]
 
     # -- reading ------------------------------------------------------------------------------
@@ -234,6 +244,7 @@ class Domain:
             "labels_kept": self.labels_kept,
             "groups": self.groups,
             "weights": self.weights,
+            "attributes": self.attributes,
         }
         values.update(changes)
         return Domain(values.pop("store"), values.pop("labels"), **values)
@@ -248,6 +259,7 @@ class Domain:
             files=None if self.files is None else [self.files[i] for i in where],
             groups=None if self.groups is None else self.groups[where],
             weights=None if self.weights is None else self.weights[where],
+            attributes={key: one.subset(where) for key, one in self.attributes.items()},
             name=name or self.name,
         )
 
@@ -323,6 +335,16 @@ class Domain:
             found = class_weights(by_class, self._labels, self.classes, self.name)
             given = found if given is None else given * found
         return self._with(weights=given)
+
+    def with_attributes(self, attributes: Mapping[str, Any]) -> Domain:
+        """The same samples with these attributes too, each one value a sample: the site, the
+        scanner, the age.
+
+        Text, truth values and whole numbers of up to 50 values are categories, other numbers are
+        numbers; None and NaN: missing. They are no labels: a target's are read like a source's.
+        """
+        found = read_attributes(attributes, len(self), self.name)
+        return self._with(attributes={**self.attributes, **found})
 
     def augmented(self, augmentation: Augmentation | None) -> Domain:
         """The same domain; in training, `augmentation(inputs, generator)` changes each batch."""

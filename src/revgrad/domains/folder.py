@@ -58,6 +58,7 @@ def from_folder(
     labels: bool | None = None,
     cache: str | Path | None = None,
     progress: bool = True,
+    attributes: Sequence[str] = (),
     name: str | None = None,
 ) -> Domain:
     """A domain of the images in a folder: png, jpeg, bmp, gif, tiff, webp, ppm, pgm, pbm.
@@ -91,6 +92,9 @@ def from_folder(
         images below `path`, without labels
     cache
         folder of the decoded images, else `REVGRAD_CACHE`, else the user's cache folder
+    attributes
+        names for levels of folders above the classes: ("site", "scanner") of
+        `path/SITE/SCANNER/CLASS/…`, each folder's name being the value (`Domain.with_attributes`)
     """
     folder = Path(path).expanduser()
     size, fit = check_size(size), check_fit(fit)
@@ -100,7 +104,7 @@ def from_folder(
         raise InputError(f"no folder {folder}")
     if not folder.is_dir():
         raise InputError(f"{folder} is a file, not a folder of images")
-    files, names = _list_images(folder, labels)
+    files, names = _list_images(folder, labels, tuple(attributes))
     if not files:
         raise DataError(
             f"no images in {folder} (looked for {' '.join(sorted(EXTENSIONS))}, hidden files aside)"
@@ -121,21 +125,28 @@ def from_folder(
     numbers = None
     if names is not None and order is not None:
         number = {one: i for i, one in enumerate(order)}
-        numbers = np.array([number[file.split("/", 1)[0]] for file in kept], dtype=np.int64)
+        places = [file.split("/")[len(attributes)] for file in kept]
+        numbers = np.array([number[one] for one in places], dtype=np.int64)
     return Domain(
         ArrayStore(found.images, layout="NHWC", key=found.about["contents"], order=found.order),
         numbers,
         classes=order,
         name=name or folder.resolve().name,
         files=kept,
+        attributes={
+            one: [file.split("/")[level] for file in kept] for level, one in enumerate(attributes)
+        },
     )
 
 
 # -- which files ------------------------------------------------------------------------------
 
 
-def _list_images(folder: Path, labels: bool | None) -> tuple[list[_File], tuple[str, ...] | None]:
-    """All images, sorted by path, and the classes' names where subfolders are classes."""
+def _list_images(
+    folder: Path, labels: bool | None, above: Sequence[str] = ()
+) -> tuple[list[_File], tuple[str, ...] | None]:
+    """All images, sorted by path, and the classes' names where subfolders are classes; `above`:
+    what the levels of folders above the classes are."""
     left_out: list[str] = []
     try:
         files = sorted(_walk(folder, "", {_identity(folder)}, left_out))
@@ -146,8 +157,15 @@ def _list_images(folder: Path, labels: bool | None) -> tuple[list[_File], tuple[
             "%s: left out, links that lead out of the folder or no regular files: %s",
             *(folder, some(left_out)),
         )
-    top = [file.path for file in files if "/" not in file.path]
-    names = sorted({file.path.split("/", 1)[0] for file in files if "/" in file.path})
+    level = len(above)
+    shallow = next((file.path for file in files if file.path.count("/") < level), None)
+    if shallow is not None:
+        raise InputError(
+            f"{folder} has an image {shallow} above the folders of '{above[shallow.count('/')]}': "
+            f"{'/'.join(one.upper() for one in above)}/… is wanted"
+        )
+    top = [file.path for file in files if file.path.count("/") == level]
+    names = sorted({file.path.split("/")[level] for file in files if file.path.count("/") > level})
     if labels is False or not files:
         return files, None
     if top and names:

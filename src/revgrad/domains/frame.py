@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from revgrad.domains.domain import UNNAMED, Domain
 from revgrad.domains.encoded import EncodedStore
 from revgrad.domains.frame_encoder import FrameEncoder, label_values
 from revgrad.domains.labels import as_labels
-from revgrad.domains.table import as_text, read_table
+from revgrad.domains.table import Column, as_text, read_table
 from revgrad.errors import DataError, InputError, missing_extra, unknown
 
 #: Files that hold a table, by how their names end.
@@ -24,6 +27,7 @@ def from_frame(
     groups: str | None = None,
     categorical: Sequence[str] = (),
     drop: Sequence[str] = (),
+    attributes: Sequence[str] = (),
     classes: Sequence[str] | None = None,
     name: str = UNNAMED,
 ) -> Domain:
@@ -47,15 +51,19 @@ def from_frame(
         columns of numbers that are names (a postcode) and no quantities
     drop
         columns to leave out
+    attributes
+        columns that are attributes of the samples (`Domain.with_attributes`) and no inputs; those
+        that are in `categorical` too are categories, whatever their values are
     classes
         names of the classes in the order of their numbers
     """
     table = read_table(frame, name)
     own = [one for one in (label, groups) if isinstance(one, str)]
-    for column in (*own, *categorical, *drop):
+    for column in (*own, *categorical, *drop, *attributes):
         if column not in table.columns:
             raise InputError(f"{name}: {unknown('column', column, table.columns)}")
-    features = [one for one in table.columns if one not in own and one not in drop]
+    apart = {*own, *drop, *attributes}
+    features = [one for one in table.columns if one not in apart]
     if not features:
         raise InputError(f"{name}: no column is left to learn from")
     if isinstance(label, str):
@@ -67,15 +75,30 @@ def from_frame(
     named = label if isinstance(label, str) else None
 
     def fit() -> FrameEncoder:
-        return FrameEncoder.fit(table, features, categorical, name, named, groups)
+        names = [one for one in categorical if one not in attributes]
+        encoder = FrameEncoder.fit(table, features, names, name, named, groups)
+        kept = tuple(one for one in categorical if one in attributes)
+        return replace(encoder, attributes=tuple(attributes), categorical=kept)
 
     return Domain(
         EncodedStore(table, table.length, name, FrameEncoder, fit),
         values,
         classes=names,
         groups=None if groups is None else as_text(table.columns[groups]),
+        attributes={
+            one: _attribute_values(table.columns[one], one in categorical) for one in attributes
+        },
         name=name,
     )
+
+
+def _attribute_values(column: Column, named: bool) -> Any:
+    """A column's values as `read_attributes` takes them; `named`: numbers that are names."""
+    if column.kind == "text" or (named and column.stored != "b"):
+        return as_text(column)
+    if column.kind == "number" and column.stored in "bi" and not np.isnan(column.values).any():
+        return column.values.astype(bool if column.stored == "b" else np.int64)
+    return column.values
 
 
 def from_table_file(path: str | Path, label: str | None = None, **options: Any) -> Domain:

@@ -84,11 +84,16 @@ class FrameEncoder:
         the column of the labels, where there is one: it is never an input
     groups
         the column of the groups, where there is one: no input either
+    attributes, categorical
+        columns that are attributes of the samples, no inputs; and those of them, numbers too, that
+        are names
     """
 
     inputs: tuple[NumberInput | CategoryInput, ...]
     label: str | None = None
     groups: str | None = None
+    attributes: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "frame"
     takes: ClassVar[str] = "a data frame"
@@ -153,7 +158,8 @@ class FrameEncoder:
                 f"{name} lacks columns that the source has: {some(gone)} (empty ones would do, or "
                 "leave them out of the source: drop=[…])"
             )
-        more = [o for o in raw.columns if o not in wanted and o not in (self.label, self.groups)]
+        known = {*wanted, self.label, self.groups, *self.attributes}
+        more = [one for one in raw.columns if one not in known]
         if more:
             log.info("%s: columns that the source has not are ignored: %s", name, some(more))
         parts = [self._encoded(one, raw, name) for one in self.inputs]
@@ -162,7 +168,9 @@ class FrameEncoder:
     def read(self, data: Any, labels: Any, name: str) -> Domain:
         from revgrad.domains.frame import from_frame
 
-        return from_frame(data, labels, name=name)
+        own = [one for one in self.attributes if one in map(str, getattr(data, "columns", ()))]
+        named = [one for one in self.categorical if one in own]
+        return from_frame(data, labels, attributes=own, categorical=named, name=name)
 
     def labels(self, raw: Table) -> Any:
         if self.label is None or self.label not in raw.columns:
@@ -174,6 +182,8 @@ class FrameEncoder:
             "kind": self.kind,
             "label": self.label,
             "groups": self.groups,
+            "attributes": list(self.attributes),
+            "categorical": list(self.categorical),
             "inputs": [asdict(one) for one in self.inputs],
         }
 
@@ -184,7 +194,13 @@ class FrameEncoder:
                 return CategoryInput(**{**values, "categories": tuple(values["categories"])})
             return NumberInput(**values)
 
-        return FrameEncoder(tuple(map(build, state["inputs"])), state["label"], state["groups"])
+        return FrameEncoder(
+            tuple(map(build, state["inputs"])),
+            state["label"],
+            state["groups"],
+            tuple(state["attributes"]),
+            tuple(state["categorical"]),
+        )
 
     @staticmethod
     def _encoded(one: NumberInput | CategoryInput, raw: Table, name: str) -> np.ndarray:

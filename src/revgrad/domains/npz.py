@@ -19,7 +19,12 @@ CLASS_KEYS = ("classes",)
 
 
 def from_npz(
-    path: str | Path, *, layout: str = "auto", name: str | None = None, labels: bool = True
+    path: str | Path,
+    *,
+    layout: str = "auto",
+    name: str | None = None,
+    labels: bool = True,
+    attributes: Sequence[str] = (),
 ) -> Domain:
     """A domain from the arrays of a `.npz` file, read into memory; other keys are ignored.
 
@@ -30,6 +35,8 @@ def from_npz(
     ----------
     labels
         False: labels that the file may have are not read
+    attributes
+        arrays of the file that are attributes of the samples (`Domain.with_attributes`)
     """
     path = Path(path).expanduser()
     if path.is_dir():
@@ -55,7 +62,14 @@ def from_npz(
                     )
                 if not labels:
                     keys[1] = None
+                gone = [one for one in attributes if one not in archive.files]
+                if gone:
+                    raise InputError(
+                        f"{path} has no array '{gone[0]}' to take as an attribute "
+                        f"(there are: {', '.join(archive.files)})"
+                    )
                 inputs, values, classes = (None if key is None else archive[key] for key in keys)
+                found = {one: archive[one] for one in attributes}
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, MemoryError, OSError) as error:
         if isinstance(error, InputError):
             raise
@@ -71,6 +85,7 @@ def from_npz(
         values,
         layout=layout,
         classes=None if classes is None else _names(classes, path),
+        attributes=found,
         name=name or path.stem,
     )
 

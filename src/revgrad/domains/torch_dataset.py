@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ def from_dataset(
     cache: bool = False,
     collate: Callable[[list[Any]], Any] | None = None,
     groups: Any = None,
+    attributes: Mapping[str, Any] | None = None,
     name: str = UNNAMED,
 ) -> Domain:
     """A domain of a map-style dataset, whose items are `x` or `(x, y)`.
@@ -47,7 +48,7 @@ def from_dataset(
     cache
         True: keep the inputs of that pass in memory, so that later epochs run no Python code
         per sample. Random transforms are then frozen: use `Domain.augmented` for those.
-    groups
+    groups, attributes
         one a sample, as `from_arrays` takes them
     classes
         the classes' names; None: `dataset.classes` where that is a list of names
@@ -58,20 +59,21 @@ def from_dataset(
     """
     _check_map_style(dataset, name)
     if classes is None:
-        own = getattr(dataset, "classes", None)
-        if isinstance(own, list | tuple) and all(isinstance(one, str) for one in own):
-            classes = own
+        names = getattr(dataset, "classes", None)
+        if isinstance(names, list | tuple) and all(isinstance(one, str) for one in names):
+            classes = names
     if collate is None and type(dataset) is TensorDataset and len(dataset.tensors) <= 2:
         inputs, *rest = dataset.tensors
         if labels or not rest or rest[0].ndim == 1:
             held = ArrayStore(inputs, layout="NCHW", name=name)
-            return _labelled(held, rest[0] if rest and labels else None, classes, groups, name)
+            own = rest[0] if rest and labels else None
+            return _labelled(held, own, classes, groups, attributes, name)
     store = DatasetStore(dataset, labels=labels, name=name, collate=collate)
     if collate is not None and len(store) > 1:  # padded to a batch's longest, shapes would vary
         alone, many = store.take(np.arange(1)), store.take(np.arange(min(len(store), _PASS)))
         _check_alike([alone, many], f"{name}, by its collate function")
     if not len(store) or not (labels or cache):
-        return _labelled(store, None, classes, groups, name)
+        return _labelled(store, None, classes, groups, attributes, name)
 
     parts: list[Inputs] = []
     values: list[np.ndarray] = []
@@ -92,14 +94,19 @@ def from_dataset(
     if cache:
         _check_alike(parts, name)
         kept = ArrayStore(concatenate(parts), layout="NCHW", name=name)
-    return _labelled(kept, targets, classes, groups, name)
+    return _labelled(kept, targets, classes, groups, attributes, name)
 
 
 def _labelled(
-    store: Store, labels: Any, classes: Sequence[str] | None, groups: Any, name: str
+    store: Store,
+    labels: Any,
+    classes: Sequence[str] | None,
+    groups: Any,
+    attributes: Mapping[str, Any] | None,
+    name: str,
 ) -> Domain:
     values, names = as_labels(labels, name, classes) if labels is not None else (None, classes)
-    return Domain(store, values, classes=names, groups=groups, name=name)
+    return Domain(store, values, classes=names, groups=groups, attributes=attributes, name=name)
 
 
 class DatasetStore:
