@@ -51,7 +51,7 @@ def test_a_whole_page(tmp_path: Path) -> None:
     assert "revgrad train --source drawings --target photos -o runs/a" in read.words
     drawn = {attrs.get("id") for tag, attrs in read.tags if tag == "svg"}
     assert {f"chart-{name}" for name in ("label-loss", "domain-loss", "domain-accuracy")} <= drawn
-    assert {"chart-adaptation-factor", "chart-learning-rate", "chart-held-out"} <= drawn
+    assert {"chart-adaptation-factor", "chart-learning-rate", "chart-held-out-accuracy"} <= drawn
     assert {"cloud-before", "cloud-after", "confusion"} <= drawn
     assert all(attrs.get("aria-label") for tag, attrs in read.tags if attrs.get("role") == "img")
 

@@ -139,7 +139,7 @@ def test_all_the_pictures_of_a_run_are_there(visit: Any, files: dict[str, Path])
     opened = visit(files["whole"])
     found = opened.run("[...document.querySelectorAll('main svg[id]')].map(one => one.id)")
     charts = ["label-loss", "domain-loss", "domain-accuracy"]
-    charts += ["adaptation-factor", "learning-rate", "held-out"]
+    charts += ["adaptation-factor", "learning-rate", "held-out-accuracy"]
     assert found == [f"chart-{name}" for name in charts] + [
         "cloud-before",
         "cloud-after",

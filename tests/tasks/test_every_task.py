@@ -17,6 +17,8 @@ import revgrad
 from revgrad import adapt, load
 from revgrad.api import Adapted
 from revgrad.errors import InputError, RunError
+from revgrad.tasks.metrics import shown_metrics
+from revgrad.training.record import read_record
 from shown import Shown
 from task_cases import CASES, Case, Dict, Vectors
 from tiny import weights_digest
@@ -74,6 +76,14 @@ def test_from_python(case: Case, tmp_path: Path) -> None:
     assert again.evaluate(inputs, labels).figures == found.figures
 
     page = made.report().read_text(encoding="utf-8")
+    for name in case.figures or ("loss",):
+        title = made.task.metric_kind(name).title if case.figures else "loss"
+        for shown in (f"Held-out source {title}", f"Target test {title}", f"Held-out {title}"):
+            assert f"<h3>{shown}" in page
+        assert f'id="chart-held-out-{name.replace("_", "-")}"' in page
+    units = {"regression": "squared error", "custom": "quantile_loss"}
+    unit = units.get(made.task.name, "nats")
+    assert f'Label loss L<sub>y</sub> <span class="quiet">{unit}</span>' in page
     if made.task.one_class:
         assert made.verdict().estimate is not None
         assert "Estimated target accuracy" in page
@@ -104,12 +114,20 @@ def test_exported_programs_give_the_outputs(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @every_case
-def test_exported_onnx_gives_the_predictions(case: Case, tmp_path: Path) -> None:
+def test_exported_onnx_gives_the_predictions(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Shown]
+) -> None:
+    """Exported by the command line; the predictions are those of Python."""
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    made = trained(case)
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(f"from task_cases import {case.network.__name__} as network")
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    made = trained(case, run="run")
     inputs = case.target()[0]
-    made.export(tmp_path / "model.onnx", inputs)
+    exported = call("export", "run", "model.onnx", "--network", "mine:network")
+    assert exported.code == 0, exported.err
+    assert "checked" in exported.out
     session = runtime.InferenceSession(tmp_path / "model.onnx")
     given = made.domain(inputs).batch(range(9)).inputs
     assert isinstance(given, torch.Tensor)
@@ -143,7 +161,7 @@ def test_from_the_command_line(
 
     train = "train --source source.npz --target target.npz --test test.npz --network mine:network"
     train += " --layer lower --steps 6 --batch-size 20 --domain-classifier 4 --quiet -o run"
-    run(*train.split(), *given)
+    said = run(*train.split(), *given)
     by_hand = adapt(
         revgrad.networks.build_network(
             "mine:network", classes=case.outputs, channels=1, size=(1, 1), seed=0
@@ -153,6 +171,13 @@ def test_from_the_command_line(
         task=case.task,
     )
     own = ["--network", "mine:network"]
+    metrics = by_hand.evaluate(inputs, labels).figures
+    assert not metrics or f"target test {shown_metrics(metrics)}" in said
+    recorded = read_record(Path("run/result.json"))
+    assert recorded is not None
+    assert {**recorded.target_metrics, "accuracy": recorded.target_accuracy} == pytest.approx(
+        {"accuracy": None, **metrics}
+    )
 
     found = json.loads(run("evaluate", "run", "test.npz", "--json", *own, *custom))
     expected = by_hand.evaluate(inputs, labels)

@@ -20,7 +20,7 @@ def evaluate_command(
     """Results of a run's network on labelled data: accuracy, over all and by class; of a
     regression R² and mean absolute error; of dense labels mean IoU; the loss."""
     configure_logging()
-    from revgrad.tasks.metrics import METRIC_NAMES
+    from revgrad.tasks.metrics import shown_metrics
 
     adapted = load_run(run, network, task)
     result = adapted.evaluate(open_for(adapted, data))
@@ -45,8 +45,7 @@ def evaluate_command(
         )
         return
     figures = {**result.figures, "loss": result.loss}
-    shown = ", ".join(f"{METRIC_NAMES.get(name, name)} {v:.4f}" for name, v in figures.items())
-    typer.echo(f"{data}: {shown} ({result.count} samples)")
+    typer.echo(f"{data}: {shown_metrics(figures)} ({result.count} samples)")
     width = max((len(name) for name, *_ in classes), default=0)
     for name, value, count in classes:
         typer.echo(f"  {name:<{width}}  {value:.4f}  ({count})")

@@ -48,13 +48,15 @@ def train_command(options: TrainOptions) -> None:
 
 
 def _show_result(options: TrainOptions, record: Record) -> None:
-    accuracies = {
-        "held-out source": record.source_accuracy,
-        "target test": record.target_accuracy,
-    }
-    for shown, accuracy in accuracies.items():
-        if accuracy is not None:
-            typer.echo(f"{shown} accuracy {accuracy:.4f}")
+    from revgrad.tasks.metrics import shown_metrics
+
+    for shown, accuracy, further in (
+        ("held-out source", record.source_accuracy, record.source_metrics),
+        ("target test", record.target_accuracy, record.target_metrics),
+    ):
+        figures = {**({} if accuracy is None else {"accuracy": accuracy}), **further}
+        if figures:
+            typer.echo(f"{shown} {shown_metrics(figures)}")
     words = ["export", str(options.output), "model.onnx"]
     if (
         options.network and ":" in options.network

@@ -21,7 +21,15 @@ from revgrad.reports.clouds import (
 from revgrad.reports.curves import DrawnChart, charts_of_run, charts_of_runs, draw_chart, look_of
 from revgrad.reports.grids import Grid, images_of
 from revgrad.reports.images import Sheet
-from revgrad.reports.run_summary import Measure, RunSummary, measures_of
+from revgrad.reports.run_summary import (
+    Measure,
+    RunSummary,
+    Side,
+    evaluated_metrics,
+    kind_of,
+    measures_of,
+    value_of,
+)
 from revgrad.reports.settings import (
     ShownDomain,
     differing_settings,
@@ -30,7 +38,7 @@ from revgrad.reports.settings import (
     shown_machine,
     shown_settings,
 )
-from revgrad.training.callbacks import EvaluationRecord
+from revgrad.tasks.metrics import MetricKind
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,14 @@ class RunPage:
     data: dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Figure:
+    """The metric that says most of a task, and how it is shown."""
+
+    value: float
+    text: str
+
+
 @dataclass(frozen=True, eq=False)
 class RunLine:
     """A run among others."""
@@ -70,7 +86,8 @@ class RunLine:
     title: str
     look: str
     summary: RunSummary
-    evaluated: EvaluationRecord | None
+    source: Figure | None
+    target: Figure | None
     scores: tuple[float | None, ...]
     settings: tuple[str, ...]
     cloud: CloudPanel | None
@@ -86,6 +103,7 @@ class RunsPage:
     score_names: tuple[str, ...]
     setting_names: tuple[str, ...]
     charts: tuple[DrawnChart, ...]
+    metric: str  # that the runs' figures are of; "" where they are of several, or of accuracy
     tested: bool
     classes: tuple[str, ...]  # of the runs that have clouds, where they have the same ones
     points: int  # of each domain in a cloud, at most
@@ -142,13 +160,16 @@ def page_of_runs(
     scores = tuple(dict.fromkeys(name for values in judged for name in values))
     clouds = clouds_of_runs(runs, names, points, lay_out)
     charts = tuple(draw_chart(chart) for chart in charts_of_runs(runs, names))
+    metrics = {_leading(run).title for run in runs}
+    mixed = len(metrics) > 1
     lines = tuple(
         RunLine(
             name=names[number],
             title=title_of(run),
             look=look_of(number),
             summary=run,
-            evaluated=run.returned,
+            source=_figure(run, "source", mixed),
+            target=_figure(run, "target", mixed),
             scores=tuple(judged[number].get(name) for name in scores),
             settings=tuple(one.values[number] for one in differing),
             cloud=clouds.panels[number],
@@ -164,7 +185,8 @@ def page_of_runs(
         score_names=scores,
         setting_names=tuple(one.name for one in differing),
         charts=charts,
-        tested=any(run.evaluated and run.evaluated.target_accuracy is not None for run in lines),
+        metric=next(iter(metrics)) if len(metrics) == 1 and metrics != {"accuracy"} else "",
+        tested=any(line.target is not None for line in lines),
         classes=kinds.pop() if len(kinds) == 1 else (),
         points=clouds.points,
         linked=any(len(group["panels"]) > 1 for group in clouds.groups),
@@ -182,6 +204,18 @@ def title_of(summary: RunSummary) -> str:
     known = summary.config.provenance
     names = [Path(name).name or name for name in (known.source, known.target) if name]
     return " → ".join(names) or summary.folder.name
+
+
+def _leading(run: RunSummary) -> MetricKind:
+    return kind_of(evaluated_metrics([run])[0], run.task)
+
+
+def _figure(run: RunSummary, side: Side, named: bool) -> Figure | None:
+    value, kind = value_of(run.returned, evaluated_metrics([run])[0], side), _leading(run)
+    if value is None:
+        return None
+    text = Measure("", "", (), kind=kind).shown(value)
+    return Figure(value, f"{kind.title} {text}" if named else text)
 
 
 def _shown_scores(summary: RunSummary) -> tuple[ShownScore, ...]:

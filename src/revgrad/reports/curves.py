@@ -12,7 +12,16 @@ import numpy as np
 from markupsafe import Markup
 
 from revgrad.diagnostics.symptoms import GUESSING_LOSS
-from revgrad.reports.run_summary import MEASURED, RunSummary
+from revgrad.reports.run_summary import (
+    MEASURED,
+    SIDE_TITLES,
+    SIDES,
+    RunSummary,
+    Side,
+    evaluated_metrics,
+    kind_of,
+    value_of,
+)
 from revgrad.reports.svg import drawing, element, shown_number, ticks
 
 #: Of a chart, and its margins.
@@ -32,14 +41,25 @@ RUN_LOOKS = 8
 
 @dataclass(frozen=True)
 class Curve:
-    """A field of the records, and how it is shown. `evaluated`: of evaluations, not of training."""
+    """A number of the records, and how it is shown.
+
+    Attributes
+    ----------
+    field
+        of training records; of evaluations a metric's name, or "loss"
+    side
+        of evaluations: which domain's
+    floor
+        of the axis: values below are cut off
+    """
 
     field: str
     title: str
     unit: str
     says: str
-    evaluated: bool = False
+    side: Side | None = None
     share: bool = False
+    floor: float | None = None
     level: tuple[float, str] | None = None
     adversarial: bool = False  # `level` means something only where a domain classifier is trained
 
@@ -48,7 +68,7 @@ CURVES = (
     Curve(
         "label_loss",
         "Label loss L_y",
-        "nats",
+        "",  # the task's
         "On labelled source samples in training. It should fall and stay low.",
     ),
     Curve(
@@ -73,38 +93,8 @@ CURVES = (
     Curve("adaptation_factor", "Adaptation factor λ", "", "How much the reversed gradient counts."),
     Curve("learning_rate", "Learning rate μ", "", "The size of the steps."),
 )
-HELD_OUT_CURVES = (
-    Curve(
-        "source_accuracy",
-        "Held-out source accuracy",
-        "share of samples",
-        "On source samples that were not trained on. Adaptation should cost little of it.",
-        evaluated=True,
-        share=True,
-    ),
-    Curve(
-        "target_accuracy",
-        "Target test accuracy",
-        "share of samples",
-        f"On labelled target samples: {MEASURED}.",
-        evaluated=True,
-        share=True,
-    ),
-    Curve(
-        "source_loss",
-        "Held-out source loss",
-        "loss",
-        "On source samples that were not trained on.",
-        evaluated=True,
-    ),
-    Curve(
-        "target_loss",
-        "Target test loss",
-        "loss",
-        f"On labelled target samples: {MEASURED}.",
-        evaluated=True,
-    ),
-)
+#: R² of a network that has learnt nothing falls without end: below this it says no more.
+LOWEST_R2 = -1.0
 
 
 @dataclass(frozen=True)
@@ -148,6 +138,8 @@ class Chart:
         values are shares, shown in percent
     level
         a value worth a dashed line, and what it is
+    floor
+        of the axis: values below are cut off
     says
         how to read it, in a sentence
     broken
@@ -165,6 +157,7 @@ class Chart:
     says: str
     share: bool = False
     level: tuple[float, str] | None = None
+    floor: float | None = None
     steps: int = 1
     broken: int | None = None
     marked: bool = False
@@ -240,16 +233,17 @@ def draw_chart(chart: Chart) -> DrawnChart:
 
 
 def charts_of_run(summary: RunSummary) -> list[Chart]:
-    """One run's curves in colour, its baseline's in grey. Accuracies share one picture."""
+    """One run's curves in colour, its baseline's in grey. Both domains share a metric's picture."""
     found = [_chart(curve, _with_baseline(curve, summary, "plain"), [summary]) for curve in CURVES]
-    return [chart for chart in (*found, _held_out(summary)) if chart.has_values]
+    found += [_held_out(name, summary) for name in evaluated_metrics([summary])]
+    return [chart for chart in found if chart.has_values]
 
 
 def charts_of_runs(runs: Sequence[RunSummary], names: Sequence[str]) -> list[Chart]:
     """Every run's curves in the same axes."""
-    # losses are shown where there is no accuracy: both would say the same twice
-    accuracies = any(_values(HELD_OUT_CURVES[0], run) for run in runs)
-    held_out = HELD_OUT_CURVES[:2] if accuracies else HELD_OUT_CURVES[2:]
+    held_out = [
+        evaluation_curve(name, side, runs) for name in evaluated_metrics(runs) for side in SIDES
+    ]
     found = []
     for curve in (*CURVES, *held_out):
         series = [
@@ -271,6 +265,9 @@ def _axis_range(chart: Chart, series: Sequence[CurveLine]) -> tuple[float, float
     if not len(finite):  # means of neighbours are not finite where one of them is not
         finite = np.zeros(1)
     least, most, note = float(finite.min()), float(finite.max()), ""
+    if chart.floor is not None and least < chart.floor:
+        note = f"Cut off below; the smallest value is {shown_number(least)}."
+        least, most = chart.floor, max(most, 0.0)
     usual = float(np.quantile(finite, 0.95))
     if chart.share:
         shown = [least, *([chart.level[0]] if chart.level else [])]
@@ -367,23 +364,41 @@ def _first_broken(summary: RunSummary) -> int | None:
     return summary.step if summary.failure and "finite" in summary.failure else None
 
 
-def _held_out(summary: RunSummary) -> Chart:
+def evaluation_curve(name: str, side: Side, runs: Sequence[RunSummary]) -> Curve:
+    """Of a metric, or of "loss", on held-out source or on the target's test."""
+    task = runs[0].task
+    kind = kind_of(name, task)
+    says = f"On labelled target samples: {MEASURED}."
+    if side == "source":
+        adapting = "add little to it" if kind.error else "cost little of it"
+        says = f"On source samples that were not trained on. Adaptation should {adapting}."
+    return Curve(
+        name,
+        f"{SIDE_TITLES[side]} {kind.title}",
+        f"share of {task.decides}" if name == "accuracy" else kind.unit,
+        says,
+        side,
+        kind.share,
+        LOWEST_R2 if name == "r2" else None,
+    )
+
+
+def _held_out(name: str, summary: RunSummary) -> Chart:
     """Source and target in one picture, told apart by colour, dashes and mark."""
-    share = any(_values(curve, summary) for curve in HELD_OUT_CURVES[:2])
-    source, target = HELD_OUT_CURVES[:2] if share else HELD_OUT_CURVES[2:]
+    source, target = (evaluation_curve(name, side, [summary]) for side in SIDES)
     series, keys = [], []
     for curve, side in ((source, "source"), (target, "target")):
-        name = "source" if side == "source" else "target test"
+        shown = "source" if side == "source" else "target test"
         found = _with_baseline(curve, summary, side)
-        series += [replace(one, name=f"{name}, {one.name}") for one in found]
-        keys += [LegendKey(name, side)] if found else []
+        series += [replace(one, name=f"{shown}, {one.name}") for one in found]
+        keys += [LegendKey(shown, side)] if found else []
     if any("baseline" in one.look for one in series):
         keys.append(LegendKey("source only", "baseline"))
     tested = any(key.look == "target" for key in keys)
     says = source.says + (f" Target test: {MEASURED}." if tested else "")
-    title = f"Held-out {'accuracy' if share else 'loss'}"
-    both = Curve("held_out", title, source.unit, says, True, share)
-    return replace(_chart(both, series, [summary]), legend=tuple(keys))
+    both = replace(source, title=f"Held-out {kind_of(name, summary.task).title}", says=says)
+    drawn = _chart(both, series, [summary])
+    return replace(drawn, key=f"held-out-{name.replace('_', '-')}", legend=tuple(keys))
 
 
 def _with_baseline(curve: Curve, summary: RunSummary, look: str) -> list[CurveLine]:
@@ -400,25 +415,33 @@ def _series(name: str, look: str, curve: Curve, summary: RunSummary) -> CurveLin
 
 
 def _values(curve: Curve, summary: RunSummary) -> list[tuple[int, float]]:
-    records = summary.evaluations if curve.evaluated else summary.training
-    values = ((record.step, getattr(record, curve.field)) for record in records)
+    values: list[tuple[int, float | None]]
+    if curve.side is None:
+        values = [(one.step, getattr(one, curve.field)) for one in summary.training]
+    else:
+        values = [(one.step, value_of(one, curve.field, curve.side)) for one in summary.evaluations]
     return [(step, float(value)) for step, value in values if value is not None]
 
 
 def _chart(curve: Curve, series: Sequence[CurveLine], runs: Sequence[RunSummary]) -> Chart:
     adversarial = any(r.domain_accuracy is not None for run in runs for r in run.training)
-    title, says = curve.title, curve.says
+    title, says, unit = curve.title, curve.says, curve.unit
     if curve.field == "domain_loss" and not adversarial:
-        title, says = "Loss between domains", "What the objective adds for the domains."
+        title, says, unit = "Loss between domains", "What the objective adds for the domains.", ""
+    if curve.field == "label_loss":
+        units = {run.loss_unit for run in runs}
+        unit = units.pop() if len(units) == 1 else ""
+    key = curve.field if curve.side is None else f"{curve.side}-{curve.field}"
     return Chart(
-        curve.field.replace("_", "-"),
+        key.replace("_", "-"),
         title,
-        curve.unit,
+        unit,
         tuple(one for one in series if one.steps),
         says,
         share=curve.share,
         level=curve.level if adversarial or not curve.adversarial else None,
+        floor=curve.floor,
         steps=max(run.steps for run in runs),
         broken=_first_broken(runs[0]) if len(runs) == 1 else None,
-        marked=curve.evaluated,
+        marked=curve.side is not None,
     )

@@ -6,10 +6,10 @@ summary.state, summary.verdict, summary.evidence
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from revgrad.diagnostics.accuracy_estimate import AccuracyEstimate
 from revgrad.diagnostics.evidence import Evidence
@@ -17,13 +17,19 @@ from revgrad.diagnostics.recorder import RecordedEvidence, read_evidence
 from revgrad.diagnostics.symptoms import Symptom, symptoms_of_run
 from revgrad.diagnostics.verdict import Verdict, verdict
 from revgrad.errors import RevgradError
-from revgrad.tasks import restored_task
+from revgrad.reports.svg import shown_number
+from revgrad.tasks import ClassLabels, CustomTask, Task, restored_task
+from revgrad.tasks.metrics import METRIC_KINDS, MetricKind
 from revgrad.training.callbacks import EvaluationRecord, TrainingRecord
 from revgrad.training.run import BASELINE, Run, RunConfig
 
 #: Said of every accuracy on target labels.
 MEASURED = "measured with labels; decided nothing"
 
+#: What evaluations are of: held-out source, and the target's test.
+Side = Literal["source", "target"]
+SIDES: tuple[Side, ...] = ("source", "target")
+SIDE_TITLES = {"source": "Held-out source", "target": "Target test"}
 #: What gives the verdict on a run.
 Judge = Callable[[Run], Verdict]
 _T = TypeVar("_T")
@@ -57,6 +63,21 @@ class RunSummary:
         if self.verdict is not None:
             return self.verdict.symptoms
         return symptoms_of_run(self.config, self._records, failure=self.failure)
+
+    @property
+    def task(self) -> Task:
+        """What the network's outputs mean."""
+        return restored_task(self.config.task) if self.config.task else ClassLabels()
+
+    @property
+    def loss_unit(self) -> str:
+        """Of the label loss; of one of the user's own, what its function is called."""
+        own = self.config.label_loss
+        if not own or isinstance(self.task, CustomTask):
+            return own
+        task_loss = self.task.label_loss
+        known = getattr(task_loss, "__qualname__", type(task_loss).__name__)
+        return self.task.loss_unit if own == known else own
 
     @property
     def steps(self) -> int:
@@ -146,6 +167,23 @@ class Measure:
     says: str
     readings: tuple[Reading, ...]
     measured: bool = True
+    kind: MetricKind = METRIC_KINDS["accuracy"]
+
+    def shown(self, value: float) -> str:
+        """In percent, or as a number."""
+        return f"{value:.1%}" if self.kind.share else shown_number(value).replace("-", "−")
+
+    @property
+    def difference(self) -> tuple[str, str] | None:
+        """Adapted less source-only, and its unit: points, a share of an error, or a number."""
+        if self.kind.share:
+            return None if self.points is None else (_signed(self.points, ".1f"), "points")
+        if len(self.readings) != 2:
+            return None
+        before, after = (reading.value for reading in self.readings)
+        if self.kind.error:
+            return (_signed(100 * (after / before - 1), ".1f") + " %", "") if before > 0 else None
+        return _signed(after - before, ".3f"), ""
 
     @property
     def points(self) -> float | None:
@@ -194,22 +232,53 @@ def measures_of(summary: RunSummary) -> tuple[Measure, ...]:
         level = f"{judged.estimate.level:.0%}"
         says = f"Without target labels; the line is the {level} interval."
         found.append(Measure("Estimated target accuracy", says, readings, measured=False))
-    for field, title, says, look in (
-        (
-            "source_accuracy",
-            "Held-out source accuracy",
-            "On source samples not trained on.",
-            "source",
-        ),
-        ("target_accuracy", "Target test accuracy", f"{MEASURED.capitalize()}.", "target"),
-    ):
-        below = None if summary.baseline is None else summary.baseline.returned
-        readings = _evaluated("source only", "baseline", below, field) + _evaluated(
-            own, look, summary.returned, field
-        )
-        if readings:
-            found.append(Measure(title, says + _surprise(field, readings[-1], judged), readings))
+    below = None if summary.baseline is None else summary.baseline.returned
+    for name in evaluated_metrics([summary]):
+        kind = kind_of(name, summary.task)
+        for side in SIDES:
+            readings = _evaluated("source only", "baseline", below, name, side) + _evaluated(
+                own, side, summary.returned, name, side
+            )
+            if not readings:
+                continue
+            says = f"{MEASURED.capitalize()}."
+            if side == "target" and name == "accuracy":
+                says += _surprise(readings[-1], judged)
+            elif side == "source":
+                says = "On source samples not trained on."
+            if kind.error:
+                says += " The lower, the better."
+            title = f"{SIDE_TITLES[side]} {kind.title}"
+            found.append(Measure(title, says, readings, kind=kind))
     return tuple(found)
+
+
+def evaluated_metrics(runs: Sequence[RunSummary]) -> list[str]:
+    """Names of the metrics that evaluations recorded, those of the runs' tasks first; "loss" where
+    there are none: beside metrics, a loss would say the same twice."""
+    wanted = [name for run in runs for name in run.task.metrics]
+    seen = [
+        name
+        for run in runs
+        for record in run.evaluations
+        for side in SIDES
+        for name in record.figures(side)
+    ]
+    return [name for name in dict.fromkeys([*wanted, *seen]) if name in seen] or ["loss"]
+
+
+def kind_of(name: str, task: Task) -> MetricKind:
+    """How a metric of the task, or its loss, is read."""
+    if name == "loss":
+        return MetricKind("loss", share=False, unit=task.loss_unit, error=True)
+    return task.metric_kind(name) if name in METRIC_KINDS else MetricKind(name, share=False)
+
+
+def value_of(record: EvaluationRecord | None, name: str, side: Side) -> float | None:
+    """A metric, or the loss, as an evaluation recorded it."""
+    if record is None:
+        return None
+    return record.loss(side) if name == "loss" else record.figures(side).get(name)
 
 
 def _tried(read: Callable[[], _T], otherwise: str) -> tuple[_T | None, str]:
@@ -242,8 +311,8 @@ def _records(run: Run) -> tuple[tuple[TrainingRecord, ...], tuple[EvaluationReco
 def _why_no_evidence(config: RunConfig) -> str:
     """Why there are no pictures of predictions."""
     without = "so there are no clouds, no confusion and no images to show, and nothing to judge by"
-    task = restored_task(config.task) if config.task else None
-    if task is not None and not task.one_class:
+    task = restored_task(config.task) if config.task else ClassLabels()
+    if not task.one_class:
         return f"The verdict judges predicted classes, and this run is {task.noun}, {without}."
     if "target" not in config.domains and config.method != "source-only":
         return f"The run has no target, {without}."
@@ -259,16 +328,20 @@ def _estimated(who: str, look: str, estimate: AccuracyEstimate | None) -> tuple[
 
 
 def _evaluated(
-    who: str, look: str, record: EvaluationRecord | None, field: str
+    who: str, look: str, record: EvaluationRecord | None, name: str, side: Side
 ) -> tuple[Reading, ...]:
-    value = None if record is None else getattr(record, field)
+    value = value_of(record, name, side)
     return () if value is None else (Reading(who, look, float(value)),)
 
 
-def _surprise(field: str, measured: Reading, judged: Verdict | None) -> str:
+def _signed(value: float, digits: str) -> str:
+    return f"{value:+{digits}}".replace("-", "−")
+
+
+def _surprise(measured: Reading, judged: Verdict | None) -> str:
     """Said where labels show that the estimate was wrong: nobody should have to find out alone."""
     estimate = None if judged is None else judged.estimate
-    if field != "target_accuracy" or estimate is None:
+    if estimate is None:
         return ""
     if estimate.low <= measured.value <= estimate.high:
         return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Protocol
 
@@ -9,15 +10,46 @@ import numpy as np
 import torch
 from torch import Tensor
 
-#: Metrics as people call them, by the names of the fields.
-METRIC_NAMES = {
-    "accuracy": "accuracy",
-    "r2": "R²",
-    "mean_absolute_error": "mean absolute error",
-    "mean_iou": "mean IoU",
-    "f1": "F1",
-    "exact_match": "exact match",
+
+@dataclass(frozen=True)
+class MetricKind:
+    """How a metric is read.
+
+    Attributes
+    ----------
+    title
+        as people call it
+    share
+        from 0 to 1: shown in percent
+    unit
+        of one that is no share
+    error
+        the lower, the better
+    """
+
+    title: str
+    share: bool = True
+    unit: str = ""
+    error: bool = False
+
+
+#: By the names of the fields of `Metrics`.
+METRIC_KINDS = {
+    "accuracy": MetricKind("accuracy"),
+    "r2": MetricKind("R²", share=False, unit="1 is perfect"),
+    "mean_absolute_error": MetricKind(
+        "mean absolute error", share=False, unit="in the labels' unit", error=True
+    ),
+    "mean_iou": MetricKind("mean IoU"),
+    "f1": MetricKind("F1"),
+    "exact_match": MetricKind("exact match"),
 }
+
+
+def shown_metrics(figures: Mapping[str, float]) -> str:
+    """Metrics by the names that people have for them: "R² 0.8134, mean absolute error 0.2201"."""
+    titles = {name: kind.title for name, kind in METRIC_KINDS.items()}
+    return ", ".join(f"{titles.get(name, name)} {value:.4f}" for name, value in figures.items())
 
 
 @dataclass(frozen=True, kw_only=True)

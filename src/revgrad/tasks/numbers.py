@@ -27,6 +27,8 @@ class Regression(Task):
 
     name: ClassVar[str] = "regression"
     noun: ClassVar[str] = "a regression"
+    metrics: ClassVar[tuple[str, ...]] = ("r2", "mean_absolute_error")
+    loss_unit: ClassVar[str] = "squared error"
     shape: tuple[int, ...] | None = None
 
     @property
@@ -86,6 +88,8 @@ class CustomTask(Task):
 
     name: ClassVar[str] = "custom"
     noun: ClassVar[str] = "a task of your own"
+    metrics: ClassVar[tuple[str, ...]] = ()
+    loss_unit: ClassVar[str] = ""
     loss: LabelLoss | None = None
     predict: Callable[[Any], Any] | None = None
     recorded: str = ""  # of a run: what its functions were called

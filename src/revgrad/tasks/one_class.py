@@ -17,7 +17,7 @@ from revgrad.tasks.losses import (
     ordinal_loss,
     two_logits,
 )
-from revgrad.tasks.metrics import ConfusionCounts, Meter, Metrics
+from revgrad.tasks.metrics import ConfusionCounts, Meter, MetricKind, Metrics
 from revgrad.tasks.task import (
     Columns,
     Task,
@@ -169,6 +169,7 @@ class Ordinal(_OneClass):
 
     name: ClassVar[str] = "ordinal"
     noun: ClassVar[str] = "an ordinal regression"
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "mean_absolute_error")
 
     @property
     def label_loss(self) -> LabelLoss:
@@ -189,6 +190,10 @@ class Ordinal(_OneClass):
 
     def numbers(self, outputs: Tensor) -> Tensor:
         return (_above(outputs) > 0.5).sum(1)
+
+    def metric_kind(self, name: str) -> MetricKind:
+        kind = super().metric_kind(name)
+        return replace(kind, unit="in classes") if name == "mean_absolute_error" else kind
 
     def shares(self, outputs: Tensor) -> Tensor:
         above = _above(outputs)

@@ -37,6 +37,8 @@ class MultiLabel(Task):
 
     name: ClassVar[str] = "multi-label"
     noun: ClassVar[str] = "a multi-label classification"
+    metrics: ClassVar[tuple[str, ...]] = ("f1", "exact_match", "accuracy")
+    decides: ClassVar[str] = "labels"
     classes: tuple[str, ...] | None = None
 
     @property
@@ -108,6 +110,8 @@ class DenseLabels(Task):
 
     name: ClassVar[str] = "dense"
     noun: ClassVar[str] = "a dense prediction"
+    metrics: ClassVar[tuple[str, ...]] = ("mean_iou", "accuracy")
+    decides: ClassVar[str] = "positions"
     axis: ClassVar[int] = 1
     classes: tuple[str, ...] | None = None
     ignored: int = IGNORED
@@ -179,6 +183,7 @@ class SequenceLabels(DenseLabels):
 
     name: ClassVar[str] = "sequence"
     noun: ClassVar[str] = "a sequence labelling"
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "mean_iou")
     axis: ClassVar[int] = -1
 
     def predictions(self, outputs: Tensor) -> np.ndarray:

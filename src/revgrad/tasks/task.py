@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from revgrad.errors import InputError
 from revgrad.tasks.losses import LabelLoss
-from revgrad.tasks.metrics import Meter
+from revgrad.tasks.metrics import METRIC_KINDS, Meter, MetricKind
 
 #: Columns of a table of predictions by name, each with a value a sample.
 Columns = dict[str, list[str | float]]
@@ -31,11 +31,20 @@ class Task:
         in a sentence: "this run is a regression"
     one_class
         each sample has one class, and classes have no order: what the verdict can judge
+    metrics
+        names of its metrics, the one that says most first
+    decides
+        what accuracy is a share of: samples, labels or positions
+    loss_unit
+        of its label loss
     """
 
     name: ClassVar[str]
     noun: ClassVar[str]
     one_class: ClassVar[bool] = False
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    decides: ClassVar[str] = "samples"
+    loss_unit: ClassVar[str] = "nats"
 
     @property
     def label_loss(self) -> LabelLoss:
@@ -74,6 +83,13 @@ class Task:
     def meter(self) -> Meter:
         """A new meter of the task's metrics."""
         raise NotImplementedError
+
+    def metric_kind(self, name: str) -> MetricKind:
+        """How a metric of that name is read, of this task."""
+        kind = METRIC_KINDS[name]
+        if name == "accuracy" and self.decides != "samples":
+            return replace(kind, title=f"accuracy of {self.decides}")
+        return kind
 
     def columns(self, outputs: Tensor) -> Columns:
         """Predictions as columns of a table."""

@@ -10,11 +10,11 @@ import time
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from revgrad._system import disk_errors, progress_display, terminal
 from revgrad.errors import missing_extra
-from revgrad.tasks.metrics import METRIC_NAMES, Metrics
+from revgrad.tasks.metrics import METRIC_KINDS, Metrics, shown_metrics
 
 if TYPE_CHECKING:
     from revgrad.training.trainer import Trainer
@@ -74,6 +74,15 @@ class EvaluationRecord:
     source_metrics: dict[str, float] = field(default_factory=dict)
     target_metrics: dict[str, float] = field(default_factory=dict)
 
+    def figures(self, side: Literal["source", "target"]) -> dict[str, float]:
+        """All metrics by name, accuracy first where there is one; empty where none were taken."""
+        accuracy = self.source_accuracy if side == "source" else self.target_accuracy
+        further = self.source_metrics if side == "source" else self.target_metrics
+        return {**({} if accuracy is None else {"accuracy": accuracy}), **further}
+
+    def loss(self, side: Literal["source", "target"]) -> float | None:
+        return self.source_loss if side == "source" else self.target_loss
+
 
 def further_metrics(found: Metrics) -> dict[str, float]:
     """What a record holds beside accuracy and loss."""
@@ -126,18 +135,16 @@ def training_line(record: TrainingRecord) -> str:
 def evaluation_line(record: EvaluationRecord) -> str:
     """One line of an evaluation record."""
     parts = [f"step {record.step}"]
-    for name in ("source", "target"):
-        accuracy = getattr(record, f"{name}_accuracy")
-        loss = getattr(record, f"{name}_loss")
-        metrics = getattr(record, f"{name}_metrics")
-        shown = "held-out source" if name == "source" else "target test (shown, never used)"
-        found = {} if accuracy is None else {"accuracy": accuracy}
-        found |= {METRIC_NAMES.get(key, key): value for key, value in metrics.items()}
+    sides: tuple[tuple[Literal["source", "target"], str], ...] = (
+        ("source", "held-out source"),
+        ("target", "target test (shown, never used)"),
+    )
+    for side, shown in sides:
+        found, loss = record.figures(side), record.loss(side)
         if not found and loss is not None:
             found = {"loss": loss}
         if found:
-            figures = ", ".join(f"{key} {value:.4f}" for key, value in found.items())
-            parts.append(f"{shown} {figures}")
+            parts.append(f"{shown} {shown_metrics(found)}")
     return "  ".join(parts)
 
 
@@ -177,7 +184,7 @@ class ProgressBar(Callback):
             samples = (record.step - self.first) * sum(trainer.batches.sizes)
             speed = samples / max(time.monotonic() - self.began, 1e-9)
             self.progress.update(
-                self.task, losses=training_line(record), speed=f"{speed:.0f} images/s"
+                self.task, losses=training_line(record), speed=f"{speed:.0f} samples/s"
             )
 
     def on_evaluation(self, trainer: Trainer, record: EvaluationRecord) -> None:
@@ -243,5 +250,6 @@ class TensorBoardScalars(Callback):
                 ("target test, never used", record.target_metrics),
             ):
                 for name, value in found.items():
-                    tag = f"{place}/{METRIC_NAMES.get(name, name)}"
+                    title = METRIC_KINDS[name].title if name in METRIC_KINDS else name
+                    tag = f"{place}/{title}"
                     self._writer.add_scalar(tag, value, record.step)

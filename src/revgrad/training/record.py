@@ -47,6 +47,8 @@ class Record:
         the best over a choice made on the test's own labels
     data
         the domains that were read, by their role
+    source_metrics, target_metrics
+        the task's further metrics by name: r2, mean_absolute_error, mean_iou, f1, …
     commit
         of revgrad's own code, where it is a checkout; else ""
     """
@@ -66,6 +68,8 @@ class Record:
     target_accuracy_oracle: float | None = None
     data: dict[str, str] = field(default_factory=dict)
     commit: str = ""
+    source_metrics: dict[str, float] = field(default_factory=dict)
+    target_metrics: dict[str, float] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         write_sealed(folder / RESULT, asdict(self))
@@ -99,6 +103,8 @@ def record_of(config: RunConfig, result: TrainingResult) -> Record:
         seconds=result.seconds,
         data={role: facts["name"] for role, facts in config.domains.items()},
         commit=source_commit(),
+        source_metrics={} if last is None else last.source_metrics,
+        target_metrics={} if last is None else last.target_metrics,
     )
 
 
