@@ -101,3 +101,57 @@ def test_one_line_for_a_mistake(
     assert failed.code in (1, 2)
     assert message in failed.err
     assert failed.err.strip().count("\n") == 0
+
+
+@pytest.mark.slow
+def test_weights_and_groups_of_columns_are_those_of_python(tables: Path, call: Call) -> None:
+    """The same weights of the network, bit for bit; and neither column is an input."""
+    import revgrad
+    from revgrad.networks import build_network
+    from tiny import weights_digest
+
+    frame = pd.read_csv("a.csv")
+    frame["person"] = np.arange(len(frame)) // 4
+    frame["counts"] = np.linspace(0.5, 2, len(frame))
+    frame.to_csv("a.csv", index=False)
+    options = "--groups person --sample-weights counts --class-weights short=3,tall=1"
+    run = call(*TRAIN, *options.split(), "--output", "runs/w")
+    assert run.code == 0, run.err
+    digests = []
+    for weighted in (True, False):
+        source = revgrad.domains.from_table_file("a.csv", "y", groups="person", weights="counts")
+        if weighted:
+            source = source.weighted(source.weights, by_class={"short": 3, "tall": 1})
+        network = build_network(
+            "mine:table", classes=2, channels=1, size=(1, 1), seed=0, shape=source.shape
+        )
+        short: dict[str, Any] = {"steps": 40, "batch_size": 32, "domain_classifier": (4,)}
+        target = revgrad.domains.from_table_file("b.csv")
+        revgrad.adapt(network, source, target, layer="1", progress=False, **short)
+        digests.append(weights_digest(network))
+    trained = revgrad.load("runs/w", network)
+    assert weights_digest(trained.network) == digests[0] != digests[1]
+    assert trained.encoder is not None
+    kept = trained.encoder.state()
+    assert (kept["groups"], kept["weights"]) == ("person", "counts")
+    assert not {"person", "counts"} & {one["column"] for one in kept["inputs"]}
+    shown = call("predict", "runs/w", "a.csv", "--network", "mine:table")
+    assert shown.code == 0
+    assert "ignored" not in shown.err  # the columns are known, and are no inputs
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--class-weights balance", "--class-weights takes balanced or CLASS=WEIGHT"),
+        ("--class-weights tall=1", "class_weights has none for class 'short'"),
+        ("--class-weights tall=1,short=1,tal=2", "no class 'tal'"),
+        ("--sample-weights town", "town"),
+        ("--sample-weights height", "the weights' column 'height' is empty in 20 of 160"),
+        ("--groups persn", "no column 'persn'"),
+    ],
+)
+def test_one_line_for_wrong_weights(tables: Path, call: Call, words: str, message: str) -> None:
+    failed = call(*TRAIN, *words.split(), "--output", "runs/b")
+    assert failed.code == 2
+    assert message in failed.line

@@ -31,6 +31,10 @@ class ImageOptions:
         whether grey images are shown as colour
     label
         the column of a table's labels
+    groups, weights
+        columns of the labelled source's groups and weights: of a table, or arrays of an .npz file
+    class_weights
+        of the labelled source's classes: "balanced", or by name or number
     """
 
     size: str | None = None
@@ -38,9 +42,29 @@ class ImageOptions:
     corrupt: str = "fail"
     colour: bool = False
     label: str | None = None
+    groups: str | None = None
+    weights: str | None = None
+    class_weights: str | dict[str, float] | None = None
+
+    def source(self, text: str) -> Domain:
+        """The labelled source that `text` means, with its groups and weights."""
+        opened = self.opened(text, groups=self.groups, weights=self.weights)
+        given = self.class_weights
+        if given is None:
+            return opened
+        if isinstance(given, dict) and opened.classes is None:
+            return opened.weighted(
+                opened.weights, by_class={_class_number(key): one for key, one in given.items()}
+            )
+        return opened.weighted(opened.weights, by_class=given)
 
     def opened(
-        self, text: str, *, labels: bool | None = None, classes: Sequence[str] | None = None
+        self,
+        text: str,
+        *,
+        labels: bool | None = None,
+        classes: Sequence[str] | None = None,
+        **beside: str | None,
     ) -> Domain:
         """The domain that `text` means; labels are dropped where `labels` is False."""
         from revgrad.domains import open_domain
@@ -53,10 +77,34 @@ class ImageOptions:
             labels=labels,
             classes=classes,
             label=self.label,
+            **beside,
         )
         if self.colour and domain.is_images and domain.shape[0] == 1:
             domain = domain.as_colour()
         return domain.without_labels() if labels is False else domain
+
+
+def parse_class_weights(text: str | None) -> str | dict[str, float] | None:
+    """`balanced`, or `ant=2,bee=0.5`: weights by the class's name or number."""
+    if text is None or text == "balanced":
+        return text
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, weight = part.rpartition("=")
+        try:
+            found[name.strip()] = float(weight)
+        except ValueError:
+            found.clear()
+            break
+    if not found or "" in found:
+        raise InputError(
+            f"--class-weights takes balanced or CLASS=WEIGHT,…, such as ant=2,bee=0.5, not '{text}'"
+        )
+    return found
+
+
+def _class_number(text: str) -> int | str:
+    return int(text) if text.isdigit() else text
 
 
 def parse_size(text: str | None) -> int | tuple[int, int] | None:
@@ -140,7 +188,7 @@ def open_training_data(
         images = replace(images, size=str(blueprint.size))
     if blueprint is not None and blueprint.channels == 3:
         images = replace(images, colour=True)
-    labelled = images.opened(source)
+    labelled = images.source(source)
     encoder = encoder_of(labelled)
     if isinstance(encoder, FrameEncoder) and images.label is None:
         raise InputError(

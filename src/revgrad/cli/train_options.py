@@ -13,6 +13,7 @@ from revgrad.cli.inputs import (
     ImageOptions,
     TrainingData,
     open_training_data,
+    parse_class_weights,
     parse_part,
     parse_task,
 )
@@ -134,6 +135,26 @@ class TrainOptions:
 
     label: Annotated[
         str | None, _data_option("The column of a table (.csv, .parquet) that holds the labels.")
+    ] = None
+    groups: Annotated[
+        str | None,
+        _data_option(
+            "The source's column (of an .npz file: array) of groups, such as a person: samples of "
+            "one group are held out together."
+        ),
+    ] = None
+    sample_weights: Annotated[
+        str | None,
+        _data_option(
+            "The source's column (of an .npz file: array) of how much each sample's label counts."
+        ),
+    ] = None
+    class_weights: Annotated[
+        str | None,
+        _data_option(
+            "How much each class counts: balanced (all classes alike), or CLASS=WEIGHT,… by name "
+            "or number."
+        ),
     ] = None
     held_out: Annotated[float, _data_option("Share of the source kept for evaluation.")] = 0.1
     per_class: Annotated[
@@ -423,7 +444,15 @@ class TrainOptions:
             self.source,
             self.target,
             self.test,
-            images=ImageOptions(self.size, self.fit, self.corrupt, label=self.label),
+            images=ImageOptions(
+                self.size,
+                self.fit,
+                self.corrupt,
+                label=self.label,
+                groups=self.groups,
+                weights=self.sample_weights,
+                class_weights=parse_class_weights(self.class_weights),
+            ),
             with_target_labels=self.target_labels > 0 or self.method == "train-on-target",
             task=None if self.task is None else parse_task(self.task),
         )

@@ -13,7 +13,8 @@ from revgrad.domains.domain import UNNAMED, Domain
 from revgrad.domains.encoded import EncodedStore
 from revgrad.domains.frame_encoder import FrameEncoder, label_values
 from revgrad.domains.labels import as_labels
-from revgrad.domains.table import Column, as_text, read_table
+from revgrad.domains.table import Column, as_numbers, as_text, read_table
+from revgrad.domains.weights import ClassWeights
 from revgrad.errors import DataError, InputError, missing_extra, unknown
 
 #: Files that hold a table, by how their names end.
@@ -25,6 +26,8 @@ def from_frame(
     label: Any = None,
     *,
     groups: str | None = None,
+    weights: Any = None,
+    class_weights: ClassWeights | None = None,
     categorical: Sequence[str] = (),
     drop: Sequence[str] = (),
     attributes: Sequence[str] = (),
@@ -47,6 +50,9 @@ def from_frame(
         labels, one a sample; None: no labels
     groups
         a column whose values are groups (see `from_arrays`); it is no input
+    weights, class_weights
+        how much each sample's label counts in the label loss (see `Domain.weighted`): a column,
+        which is no input, or weights, one a sample; and weights by class
     categorical
         columns of numbers that are names (a postcode) and no quantities
     drop
@@ -58,7 +64,7 @@ def from_frame(
         names of the classes in the order of their numbers
     """
     table = read_table(frame, name)
-    own = [one for one in (label, groups) if isinstance(one, str)]
+    own = [one for one in (label, groups, weights) if isinstance(one, str)]
     for column in (*own, *categorical, *drop, *attributes):
         if column not in table.columns:
             raise InputError(f"{name}: {unknown('column', column, table.columns)}")
@@ -78,9 +84,14 @@ def from_frame(
         names = [one for one in categorical if one not in attributes]
         encoder = FrameEncoder.fit(table, features, names, name, named, groups)
         kept = tuple(one for one in categorical if one in attributes)
-        return replace(encoder, attributes=tuple(attributes), categorical=kept)
+        return replace(
+            encoder,
+            weights=weights if isinstance(weights, str) else None,
+            attributes=tuple(attributes),
+            categorical=kept,
+        )
 
-    return Domain(
+    domain = Domain(
         EncodedStore(table, table.length, name, FrameEncoder, fit),
         values,
         classes=names,
@@ -90,6 +101,24 @@ def from_frame(
         },
         name=name,
     )
+    if weights is None and class_weights is None:
+        return domain
+    each = weights  # the encoder is fitted later, and by the column's name
+    if isinstance(weights, str):
+        each = _weights_of(table.columns[weights], weights, name)
+    return domain.weighted(each, by_class=class_weights)
+
+
+def _weights_of(column: Column, called: str, name: str) -> np.ndarray:
+    values = as_numbers(column, f"{name}, column '{called}'")
+    missing = np.isnan(values)
+    if missing.any():
+        raise InputError(
+            f"{name}: the weights' column '{called}' is empty in {int(missing.sum())} of "
+            f"{len(values)} samples, the first is sample {int(missing.argmax())}: 0 would leave "
+            "their labels out"
+        )
+    return values
 
 
 def _attribute_values(column: Column, named: bool) -> Any:

@@ -82,8 +82,8 @@ class FrameEncoder:
         in the order of the frame's columns
     label
         the column of the labels, where there is one: it is never an input
-    groups
-        the column of the groups, where there is one: no input either
+    groups, weights
+        the columns of the groups and of the samples' weights, where there are: no inputs either
     attributes, categorical
         columns that are attributes of the samples, no inputs; and those of them, numbers too, that
         are names
@@ -92,6 +92,7 @@ class FrameEncoder:
     inputs: tuple[NumberInput | CategoryInput, ...]
     label: str | None = None
     groups: str | None = None
+    weights: str | None = None
     attributes: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
 
@@ -158,7 +159,7 @@ class FrameEncoder:
                 f"{name} lacks columns that the source has: {some(gone)} (empty ones would do, or "
                 "leave them out of the source: drop=[…])"
             )
-        known = {*wanted, self.label, self.groups, *self.attributes}
+        known = {*wanted, self.label, self.groups, self.weights, *self.attributes}
         more = [one for one in raw.columns if one not in known]
         if more:
             log.info("%s: columns that the source has not are ignored: %s", name, some(more))
@@ -182,6 +183,7 @@ class FrameEncoder:
             "kind": self.kind,
             "label": self.label,
             "groups": self.groups,
+            "weights": self.weights,
             "attributes": list(self.attributes),
             "categorical": list(self.categorical),
             "inputs": [asdict(one) for one in self.inputs],
@@ -198,6 +200,7 @@ class FrameEncoder:
             tuple(map(build, state["inputs"])),
             state["label"],
             state["groups"],
+            state["weights"],
             tuple(state["attributes"]),
             tuple(state["categorical"]),
         )

@@ -24,6 +24,8 @@ def from_npz(
     layout: str = "auto",
     name: str | None = None,
     labels: bool = True,
+    groups: str | None = None,
+    weights: str | None = None,
     attributes: Sequence[str] = (),
 ) -> Domain:
     """A domain from the arrays of a `.npz` file, read into memory; other keys are ignored.
@@ -35,6 +37,8 @@ def from_npz(
     ----------
     labels
         False: labels that the file may have are not read
+    groups, weights
+        arrays of the file that are groups and weights of the samples (see `from_arrays`)
     attributes
         arrays of the file that are attributes of the samples (`Domain.with_attributes`)
     """
@@ -62,14 +66,16 @@ def from_npz(
                     )
                 if not labels:
                     keys[1] = None
-                gone = [one for one in attributes if one not in archive.files]
+                beside = [one for one in (groups, weights) if one is not None]
+                gone = [one for one in (*attributes, *beside) if one not in archive.files]
                 if gone:
+                    role = "as an attribute" if gone[0] in attributes else "for groups or weights"
                     raise InputError(
-                        f"{path} has no array '{gone[0]}' to take as an attribute "
+                        f"{path} has no array '{gone[0]}' to take {role} "
                         f"(there are: {', '.join(archive.files)})"
                     )
                 inputs, values, classes = (None if key is None else archive[key] for key in keys)
-                found = {one: archive[one] for one in attributes}
+                found = {one: archive[one] for one in (*attributes, *beside)}
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, MemoryError, OSError) as error:
         if isinstance(error, InputError):
             raise
@@ -85,7 +91,9 @@ def from_npz(
         values,
         layout=layout,
         classes=None if classes is None else _names(classes, path),
-        attributes=found,
+        groups=None if groups is None else found[groups],
+        weights=None if weights is None else found[weights],
+        attributes={one: found[one] for one in attributes},
         name=name or path.stem,
     )
 

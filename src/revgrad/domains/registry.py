@@ -52,7 +52,14 @@ DOMAINS: dict[str, str] = {
 }
 
 
-def open_domain(text: str, *, label: str | None = None, **folder_options: Any) -> Domain:
+def open_domain(
+    text: str,
+    *,
+    label: str | None = None,
+    groups: str | None = None,
+    weights: str | None = None,
+    **folder_options: Any,
+) -> Domain:
     """The domain a user means by `text`.
 
     "name" or "name:split" of `DOMAINS` (the split is "train" unless said), the path of an `.npz`
@@ -60,19 +67,30 @@ def open_domain(text: str, *, label: str | None = None, **folder_options: Any) -
     image folder, which `folder_options` go to (see `from_folder`). Of these, `size` and `fit` also
     bring images of named domains and `.npz` files to one size. A name
     comes before a folder of that name: `./mnist` means the folder.
+
+    Parameters
+    ----------
+    groups, weights
+        columns of a table, or arrays of an `.npz` file, that are the samples' groups and weights
     """
     name, _, split = text.partition(":")
     if name in DOMAINS:
+        _refuse_columns(text, groups, weights)
         opened: Callable[[str], Domain] = named(DOMAINS[name])
         return _sized(opened(split or "train"), folder_options)
     path = Path(text).expanduser()
-    if path.is_dir():
-        return from_folder(path, **folder_options)
-    if path.suffix.lower() == ".npz":
+    if path.suffix.lower() == ".npz" and not path.is_dir():
         unread = folder_options.get("labels") is False
-        return _sized(from_npz(path, labels=not unread), folder_options)
+        return _sized(
+            from_npz(path, labels=not unread, groups=groups, weights=weights), folder_options
+        )
     if path.suffix.lower() in TABLE_FILES:
-        return from_table_file(path, None if folder_options.get("labels") is False else label)
+        unread = folder_options.get("labels") is False
+        own = None if unread else label
+        return from_table_file(path, own, groups=groups, weights=weights)
+    if path.is_dir():
+        _refuse_columns(text, groups, weights)
+        return from_folder(path, **folder_options)
     if path.exists():
         raise InputError(
             f"{text} is a file, but neither a folder of images nor an .npz file nor a table "
@@ -82,6 +100,16 @@ def open_domain(text: str, *, label: str | None = None, **folder_options: Any) -
         raise InputError(f"no file or folder {text}")
     error = unknown("domain", name, DOMAINS)
     raise UnknownNameError(f"{error}; the path of an image folder or an .npz file would do too")
+
+
+def _refuse_columns(text: str, groups: str | None, weights: str | None) -> None:
+    """Columns are of tables and of .npz files."""
+    for role, column in (("groups", groups), ("weights", weights)):
+        if column is not None:
+            raise InputError(
+                f"{text} has no columns: {role} '{column}' are of a table (.csv, .parquet) or an "
+                f".npz file; from Python, from_arrays(…, {role}=…) takes them"
+            )
 
 
 def as_domain(

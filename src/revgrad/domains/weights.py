@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from revgrad.errors import InputError
+from revgrad.errors import InputError, some
 
 #: "balanced", a weight for each class by its name or number, or one for each in their order.
 ClassWeights = str | Mapping[Any, float] | Sequence[float]
@@ -44,6 +44,13 @@ def class_weights(
     if isinstance(weights, Mapping):
         names = {one: number for number, one in enumerate(classes or ())}
         found = {names.get(key, key): value for key, value in weights.items()}
+        strange = [key for key in weights if names.get(key, key) not in range(count)]
+        if strange:
+            known = some([str(one) for one in classes or range(count)])
+            raise InputError(
+                f"{name}: class_weights has a weight for {strange[0]!r}, but there is no class "
+                f"{strange[0]!r}; there are: {known}"
+            )
         gone = sorted(set(np.unique(labels).tolist()) - set(found))
         if gone:
             shown = gone[0] if classes is None else classes[gone[0]]
