@@ -89,6 +89,8 @@ def test_defaults_of_the_help_are_those_of_the_paper_s_recipe() -> None:
             assert parse_schedule(text) == getattr(PAPER.settings, name), name
         elif name in ("max_weight_norm", "pretrained_lr_factor"):
             assert (value, text) == (None, "the network's")
+        elif name == "prefetch":
+            assert (value, text) == (None, "where it can help")
         else:
             assert text == ("none" if value is None else str(value)), name
     assert shown["method"] == PAPER.method
