@@ -2,7 +2,7 @@
 # make check   lint, types and the core tests: a minute and a half on two cores
 # make test    lint, types and all tests: under eight minutes on two cores
 # make bench   the benchmarks, as json lines
-# make docs    the pages that are made of records and of --help
+# make docs    the pages that are made of records and of --help, and the site: build/site/index.html
 PYTHON ?= python3
 BIN := .venv/bin
 #: Two processes of one thread each: two threads on a busy machine can be ten times slower than one.
@@ -33,5 +33,10 @@ test: lint
 bench: .venv
 	for file in benchmarks/*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$file --json || exit 1; done
 
-docs: .venv
+.venv/.docs: .venv
+	PIP_NO_COMPILE=1 $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch .venv .venv/.docs
+
+docs: .venv/.docs
 	$(BIN)/python docs/make.py
+	OMP_NUM_THREADS=1 $(BIN)/python docs/website.py

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 ROOT = Path(__file__).resolve().parent.parent
 os.environ |= {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "LANG": "C.UTF-8"}
-sys.path += [str(ROOT / "studies" / name) for name in ("selection", "reversal")]
+sys.path += [str(ROOT / "studies" / name) for name in ("selection", "reversal", "defaults")]
 
 if TYPE_CHECKING:
     from revgrad.paper.tables.experiment import Experiment
@@ -201,6 +201,40 @@ def architecture() -> Slots:
     }
 
 
+def choosing() -> Slots:
+    """Gains over source only by kind of data and method, from the study of defaults."""
+    import defaults_table
+
+    shown = {
+        "plain": "plain",
+        "plain, factor .1": "plain, λ to .1",
+        "stabilised": "stabilised",
+        "kernel matching": "kernel matching",
+        "recommended": "recommended",
+        "auto": "auto",
+    }
+    found = [json.loads(line) for line in defaults_table.RECORDS.read_text().splitlines()]
+    kinds = sorted({record["kind"] for record in found})
+
+    def cell(kind: str, method: str) -> str:
+        gained = defaults_table.gains(r for r in found if r["kind"] == kind).get(method)
+        return f"{100 * fmean(gained):+.1f} ({100 * min(gained):+.1f})" if gained else "–"
+
+    return {
+        "pairs": len({record["pair"] for record in found}),
+        "titles": list(shown.values()),
+        "kinds": [
+            {
+                "kind": kind,
+                "pairs": len({r["pair"] for r in found if r["kind"] == kind}),
+                "gains": [cell(kind, method) for method in shown],
+            }
+            for kind in kinds
+        ],
+        **{line.method: line for line in defaults_table.lines(found) if line.method in shown},
+    }
+
+
 def cli() -> Slots:
     """Every command's --help."""
     from typer.testing import CliRunner
@@ -350,6 +384,7 @@ def estimators() -> Slots:
 PAGES: dict[str, tuple[str, Callable[[], Slots]]] = {
     "README.md": ("README.md.jinja", readme),
     "docs/architecture.md": ("architecture.md.jinja", architecture),
+    "docs/choosing.md": ("choosing.md.jinja", choosing),
     "docs/cli.md": ("cli.md.jinja", cli),
     "docs/domains.md": ("domains.md.jinja", domains),
     "docs/estimators.md": ("estimators.md.jinja", estimators),

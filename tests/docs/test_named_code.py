@@ -13,7 +13,7 @@ PACKAGE = ROOT / "src" / "revgrad"
 #: cli.md is made from --help; results.md quotes commands of their day.
 PAGES = [
     page
-    for page in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+    for page in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
     if page.name not in ("cli.md", "results.md")
 ]
 

@@ -1,0 +1,69 @@
+"""Sphinx's settings for the site that docs/website.py builds; nothing is loaded from elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from revgrad import __version__  # noqa: E402
+
+project = "revgrad"
+author = copyright = "The revgrad developers"
+version = release = __version__
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["examples"]
+default_role = "autolink"
+
+myst_heading_anchors = 4
+myst_enable_extensions = ["attrs_inline", "deflist"]
+
+autosummary_generate = True
+autodoc_default_options = {
+    "no-value": True,
+    # made by scikit-learn, in words that link into its own documentation
+    "exclude-members": "set_fit_request, set_predict_request, set_score_request, "
+    "set_partial_fit_request, set_transform_request",
+}
+templates_path = [str(HERE / "sphinx")]
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",
+    "reset_argv": "website.short_form",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_signature": False,
+    "thumbnail_size": (320, 224),
+    "write_computation_times": False,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "revgrad"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "navbar_end": ["theme-switcher"],
+    "show_prev_next": True,
+    "header_links_before_dropdown": 6,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
