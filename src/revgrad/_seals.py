@@ -60,10 +60,16 @@ def sealed_line(values: Mapping[str, Any]) -> str:
     return json.dumps({**plain, SEAL: _seal_of(plain)[:_SHORT]}) + "\n"
 
 
-def unsealed_line(line: str) -> dict[str, Any]:
-    """The values of one line without their seal; a ValueError says what is wrong."""
+def unsealed_line(line: str, *, required: bool = False) -> dict[str, Any]:
+    """The values of one line without their seal; a ValueError says what is wrong.
+
+    Parameters
+    ----------
+    required
+        whether there must be a seal
+    """
     values = _object(line)
-    if _is_sealed(values) and (
+    if (required or _is_sealed(values)) and (
         values.get(SEAL) != _seal_of(values)[:_SHORT] or line != json.dumps(values) + "\n"
     ):
         raise ValueError(ALTERED)

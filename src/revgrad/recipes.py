@@ -207,6 +207,10 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
+#: Units of a hidden layer of the domain classifier: a million is a typing mistake.
+WIDEST = 1_000_000
+
+
 def recipe_named(recipe: Recipe | str) -> Recipe:
     """The recipe that is meant: one of `RECIPES` by name, or a `Recipe` itself."""
     if isinstance(recipe, Recipe):
@@ -223,8 +227,9 @@ def _widths(given: Any) -> tuple[int, ...]:
         widths = tuple(int(width) for width in given)
     except (TypeError, ValueError):
         widths = (0,)
-    if not all(width >= 1 for width in widths):
+    if not all(1 <= width <= WIDEST for width in widths):
         raise InputError(
-            f"domain_classifier takes hidden widths such as (1024, 1024), or a module, not {given}"
+            f"domain_classifier takes hidden widths from 1 to {WIDEST}, such as (1024, 1024), or a "
+            f"module, not {given}"
         )
     return widths

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -115,11 +116,15 @@ def _run() -> None:
         _exit_with(str(error) if _speaks(error.exit_code) else "", error.exit_code)
     except KeyboardInterrupt:
         _exit_with("interrupted", 130)
+    except MemoryError:
+        _exit_with(_NO_MEMORY, 1)
     except UnicodeEncodeError as error:  # a name on the command line, or of a file
         _exit_with(f"a name is not UTF-8: {error.object!a}; rename it", 2)
     except Exception as error:
         if type(error).__name__ == "Abort":  # what click makes of Ctrl-C
             _exit_with("interrupted", 130)
+        if isinstance(error, RuntimeError) and _NO_ROOM.search(str(error)):
+            _exit_with(_NO_MEMORY, 1)
         if (known := _code_of_another_process(error)) is not None:
             _exit_with("", known)
         if not hasattr(error, "format_message"):
@@ -137,6 +142,13 @@ def _usage(error: Any) -> str:
     known = [option for p in error.ctx.command.params for option in p.opts if "--" in option]
     return str(unknown("option", error.option_name, known))
 
+
+_NO_MEMORY = (
+    "there is not enough memory: a smaller --batch-size, narrower layers, fewer classes or fewer "
+    "samples would do"
+)
+#: What PyTorch says where memory is short, of this machine or of a device.
+_NO_ROOM = re.compile("can't allocate memory|out of memory")
 
 #: Seconds that a process waits to learn why another one left it.
 _SECONDS_TO_LEARN = 10.0

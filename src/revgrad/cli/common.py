@@ -16,6 +16,11 @@ JSON = typer.Option(False, "--json", help="Print json on standard output, for pr
 NETWORK_AGAIN = typer.Option(
     None, "--network", help="module:function, again, where the run's network is your own."
 )
+FOLLOW_LINKS = typer.Option(
+    False,
+    "--follow-links",
+    help="Take what links out of a folder of images lead to; else it is left out.",
+)
 TASK_AGAIN = typer.Option(
     None, "--task", help="module:name, again, where the run's task is your own."
 )

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import typer
 
-from revgrad.cli.common import JSON, NETWORK_AGAIN, TASK_AGAIN, configure_logging, echo_json
+from revgrad.cli.common import (
+    FOLLOW_LINKS,
+    JSON,
+    NETWORK_AGAIN,
+    TASK_AGAIN,
+    configure_logging,
+    echo_json,
+)
 from revgrad.cli.inputs import load_run, open_for
 
 
@@ -15,6 +22,7 @@ def evaluate_command(
     data: str = typer.Argument(..., help="Labelled data: a name, an .npz file or a folder."),
     network: str | None = NETWORK_AGAIN,
     task: str | None = TASK_AGAIN,
+    follow_links: bool = FOLLOW_LINKS,
     as_json: bool = JSON,
 ) -> None:
     """Results of a run's network on labelled data: accuracy, over all and by class; of a
@@ -23,7 +31,7 @@ def evaluate_command(
     from revgrad.tasks.metrics import shown_metrics
 
     adapted = load_run(run, network, task)
-    result = adapted.evaluate(open_for(adapted, data))
+    result = adapted.evaluate(open_for(adapted, data, follow_links=follow_links))
     per_class, counts = result.per_class, result.confusion
     # class, accuracy, samples of those classes that the data has
     classes: list[tuple[str, float, int]] = []

@@ -25,7 +25,7 @@ class ImageOptions:
     ----------
     size
         one number or HEIGHTxWIDTH; None: as they are
-    fit, corrupt
+    fit, corrupt, follow_links
         as `from_folder` takes them
     colour
         whether grey images are shown as colour
@@ -45,6 +45,7 @@ class ImageOptions:
     groups: str | None = None
     weights: str | None = None
     class_weights: str | dict[str, float] | None = None
+    follow_links: bool = False
 
     def source(self, text: str) -> Domain:
         """The labelled source that `text` means, with its groups and weights."""
@@ -77,6 +78,7 @@ class ImageOptions:
             labels=labels,
             classes=classes,
             label=self.label,
+            follow_links=self.follow_links,
             **beside,
         )
         if self.colour and domain.is_images and domain.shape[0] == 1:
@@ -244,7 +246,9 @@ def parse_part(text: str | None) -> str | int | None:
     return int(text) if text is not None and text.lstrip("-").isdigit() else text
 
 
-def open_for(adapted: Adapted, text: str, *, labels: bool | None = None) -> Domain:
+def open_for(
+    adapted: Adapted, text: str, *, labels: bool | None = None, follow_links: bool = False
+) -> Domain:
     """Data for a run's network, read as the run read its own: same size, same classes."""
     from revgrad.training.run import Run
 
@@ -252,7 +256,9 @@ def open_for(adapted: Adapted, text: str, *, labels: bool | None = None) -> Doma
     known, shape = Run(adapted.run).config.provenance, _image_shape(adapted.input_shape)
     size = None if shape is None else f"{shape[1]}x{shape[2]}"
     label = getattr(adapted.encoder, "label", None)
-    images = ImageOptions(size, known.fit, known.corrupt, label=label)
+    images = ImageOptions(
+        size, known.fit, known.corrupt, label=label, follow_links=follow_links or known.follow_links
+    )
     return adapted.domain(images.opened(text, labels=labels, classes=adapted.classes))
 
 

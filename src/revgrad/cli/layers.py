@@ -128,7 +128,7 @@ def _suggest_layer(options: LayersOptions) -> None:
         raise InputError("--suggest needs two domains: --source and --target")
     from revgrad.diagnostics.layer_choice import suggest_layer
 
-    images = ImageOptions(options.size, options.fit)
+    images = ImageOptions(options.size, options.fit, follow_links=options.follow_links)
     data = open_training_data(options.network, options.source, options.target, images=images)
     assert data.target is not None
     suggestion = suggest_layer(

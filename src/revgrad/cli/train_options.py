@@ -176,6 +176,14 @@ class TrainOptions:
     corrupt: Annotated[
         Literal["fail", "skip"], _data_option("What is done where an image can't be read.")
     ] = "fail"
+    follow_links: Annotated[
+        bool,
+        typer.Option(
+            "--follow-links",
+            help="Take what links out of a folder of images lead to; else it is left out.",
+            rich_help_panel="Data",
+        ),
+    ] = False
     task: Annotated[
         str | None,
         typer.Option(
@@ -444,17 +452,22 @@ class TrainOptions:
             self.source,
             self.target,
             self.test,
-            images=ImageOptions(
-                self.size,
-                self.fit,
-                self.corrupt,
-                label=self.label,
-                groups=self.groups,
-                weights=self.sample_weights,
-                class_weights=parse_class_weights(self.class_weights),
-            ),
+            images=self.images(),
             with_target_labels=self.target_labels > 0 or self.method == "train-on-target",
             task=None if self.task is None else parse_task(self.task),
+        )
+
+    def images(self) -> ImageOptions:
+        """How images and tables are read."""
+        return ImageOptions(
+            self.size,
+            self.fit,
+            self.corrupt,
+            label=self.label,
+            groups=self.groups,
+            weights=self.sample_weights,
+            class_weights=parse_class_weights(self.class_weights),
+            follow_links=self.follow_links,
         )
 
     def training_target(self, data: TrainingData, seed: int) -> Domain | None:
@@ -517,6 +530,7 @@ class TrainOptions:
             weights=self.weights,
             fit=self.fit,
             corrupt=self.corrupt,
+            follow_links=self.follow_links,
             command=self.command(),
         )
 

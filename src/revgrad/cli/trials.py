@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from revgrad._seals import unsealed
-from revgrad.cli.inputs import ImageOptions
 from revgrad.cli.train_options import TrainOptions
 from revgrad.cli.tune import TuneOptions
 from revgrad.errors import InputError
@@ -135,9 +134,7 @@ class Trials:
             return None
         source = self.data.source
         size = "x".join(map(str, source.shape[1:])) if source.is_images else None
-        images = ImageOptions(
-            size, self.training.fit, self.training.corrupt, label=self.training.label
-        )
+        images = replace(self.training.images(), size=size)
         test = images.opened(self.training.test, classes=source.classes)
         path, mark = self.options.output / TARGET_TEST, test.fingerprint()
         found = _tested_before(path, mark)

@@ -20,6 +20,7 @@ from revgrad.domains.domain import Domain
 from revgrad.errors import InputError
 from revgrad.evaluation import chunks, device_of
 from revgrad.networks.batch_norm import batch_norms
+from revgrad.objectives.conditional import ConditionalDomainClassifier
 from revgrad.objectives.jitter import Jitter
 
 #: Fields of `Evidence` that hold the labelled source.
@@ -198,7 +199,10 @@ def _pass(
         labels.append(_numpy(logits))
         features.append(_numpy(extracted.flatten(1)))
         if domain_logits:
-            domains.append(_numpy(adapter.domain_classifier(extracted)))
+            head = adapter.domain_classifier
+            conditional = isinstance(head, ConditionalDomainClassifier)
+            seen = (extracted, logits.softmax(1)) if conditional else (extracted,)
+            domains.append(_numpy(head(*seen)))
     if not all(np.isfinite(part).all() for part in (*labels, *features)):
         raise NotFiniteError(f"the network's outputs on {domain.name} hold NaN or infinity")
     return _Outputs(

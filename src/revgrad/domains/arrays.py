@@ -164,6 +164,8 @@ class _Leaf:
         self._sixteen_bits = array.dtype.kind == "u" and array.dtype.itemsize == 2
         if array.dtype.kind == "u" and array.ndim in (3, 4):
             self.form = "NHWC"
+            if len(array) and not array.size:
+                raise InputError(f"{name}: images of shape {array.shape} have no pixels")
             if array.ndim == 3:
                 array = array[..., None]
             elif image_layout(array.shape, layout, name) == "NCHW":

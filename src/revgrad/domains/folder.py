@@ -42,7 +42,7 @@ Work = TypeVar("Work")
 Result = TypeVar("Result")
 
 
-class _File(NamedTuple):
+class ListedFile(NamedTuple):
     path: str  # relative to the folder, with "/"
     bytes: int
     mtime_ns: int
@@ -56,6 +56,7 @@ def from_folder(
     corrupt: str = "fail",
     classes: Sequence[str] | None = None,
     labels: bool | None = None,
+    follow_links: bool = False,
     cache: str | Path | None = None,
     progress: bool = True,
     attributes: Sequence[str] = (),
@@ -70,8 +71,8 @@ def from_folder(
     holds the relative paths, one a row. Rows come in the order of a hash of their pixels, so that
     names of files and folders, which may be labels, decide nothing in training. The cache is keyed
     by the folder and each file's path, length and time of change; hidden files and files of other
-    kinds are ignored; links that lead out of the folder, pipes and devices are left out with a
-    warning.
+    kinds are ignored; links that lead out of the folder (unless `follow_links`), pipes and devices
+    are left out with a warning.
 
     Parameters
     ----------
@@ -90,6 +91,9 @@ def from_folder(
     labels
         None: labels where images are in subfolders only; True: insist on it; False: take all
         images below `path`, without labels
+    follow_links
+        whether images and folders that links out of the folder lead to are taken too; False:
+        a folder of someone else's can't show what lies elsewhere on this machine
     cache
         folder of the decoded images, else `REVGRAD_CACHE`, else the user's cache folder
     attributes
@@ -104,7 +108,7 @@ def from_folder(
         raise InputError(f"no folder {folder}")
     if not folder.is_dir():
         raise InputError(f"{folder} is a file, not a folder of images")
-    files, names = _list_images(folder, labels, tuple(attributes))
+    files, names = list_images(folder, labels, tuple(attributes), follow_links=follow_links)
     if not files:
         raise DataError(
             f"no images in {folder} (looked for {' '.join(sorted(EXTENSIONS))}, hidden files aside)"
@@ -115,7 +119,7 @@ def from_folder(
     where = cache_folder() if cache is None else Path(cache).expanduser()
     found = cached_images(
         where,
-        _key(folder, files, size, fit),
+        cache_key(folder, files, size, fit),
         lambda start: _decode(folder, files, size, fit, where, progress, start),
     )
     decoded = _kept_files(found, files, folder, corrupt)
@@ -142,19 +146,24 @@ def from_folder(
 # -- which files ------------------------------------------------------------------------------
 
 
-def _list_images(
-    folder: Path, labels: bool | None, above: Sequence[str] = ()
-) -> tuple[list[_File], tuple[str, ...] | None]:
+def list_images(
+    folder: Path,
+    labels: bool | None,
+    above: Sequence[str] = (),
+    *,
+    follow_links: bool = False,
+) -> tuple[list[ListedFile], tuple[str, ...] | None]:
     """All images, sorted by path, and the classes' names where subfolders are classes; `above`:
     what the levels of folders above the classes are."""
     left_out: list[str] = []
     try:
-        files = sorted(_walk(folder, "", {_identity(folder)}, left_out))
+        files = sorted(_walk(folder, "", {_identity(folder)}, left_out, follow_links))
     except OSError as error:
         raise DataError(f"{folder} can't be listed: {error.strerror}") from None
     if left_out:
         log.warning(
-            "%s: left out, links that lead out of the folder or no regular files: %s",
+            "%s: left out, links that lead out of the folder (follow_links=True, --follow-links "
+            "takes them) or no regular files: %s",
             *(folder, some(left_out)),
         )
     level = len(above)
@@ -180,8 +189,12 @@ def _list_images(
 
 
 def _walk(
-    folder: Path, prefix: str, seen: set[tuple[int, int]], left_out: list[str]
-) -> Iterator[_File]:
+    folder: Path,
+    prefix: str,
+    seen: set[tuple[int, int]],
+    left_out: list[str],
+    follow_links: bool,
+) -> Iterator[ListedFile]:
     """Every image below `folder`, whose own identity is the first of those `seen`."""
     with os.scandir(folder) as entries:
         listed = sorted(entries, key=lambda entry: (entry.is_symlink(), entry.name))
@@ -198,18 +211,18 @@ def _walk(
             _check_name(folder, entry.name)
             if not is_folder and not stat.S_ISREG(status.st_mode):
                 left_out.append(path)  # a pipe would make its reader wait for ever
-            elif entry.is_symlink() and not _leads_inside(entry, prefix):
+            elif entry.is_symlink() and not (follow_links or _leads_inside(entry, prefix)):
                 left_out.append(path)
             elif not is_folder:
-                yield _File(path, status.st_size, status.st_mtime_ns)
+                yield ListedFile(path, status.st_size, status.st_mtime_ns)
             elif (status.st_dev, status.st_ino) not in seen:  # else a link back
                 seen.add((status.st_dev, status.st_ino))
-                yield from _walk(Path(entry.path), f"{path}/", seen, left_out)
+                yield from _walk(Path(entry.path), f"{path}/", seen, left_out, follow_links)
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ELOOP):
                 raise
             if is_image:  # a link to nothing
-                yield _File(path, 0, 0)
+                yield ListedFile(path, 0, 0)
 
 
 def _identity(folder: Path) -> tuple[int, int]:
@@ -242,7 +255,7 @@ def _check_classes(names: Sequence[str], classes: Sequence[str], folder: Path) -
         )
 
 
-def _key(folder: Path, files: Sequence[_File], size: Size | None, fit: str) -> str:
+def cache_key(folder: Path, files: Sequence[ListedFile], size: Size | None, fit: str) -> str:
     digest = hashlib.blake2b(digest_size=16)
     # The folder's own path too: unpacked archives often agree in names, lengths and times.
     heading = [_FORMAT, str(folder.resolve()), size, fit if size else None]
@@ -253,7 +266,7 @@ def _key(folder: Path, files: Sequence[_File], size: Size | None, fit: str) -> s
 
 
 def _kept_files(
-    found: CachedImages, files: Sequence[_File], folder: Path, corrupt: str
+    found: CachedImages, files: Sequence[ListedFile], folder: Path, corrupt: str
 ) -> list[str]:
     bad: dict[str, str] = found.about["corrupt"]
     if bad:
@@ -271,7 +284,7 @@ def _kept_files(
 
 def _decode(
     folder: Path,
-    files: Sequence[_File],
+    files: Sequence[ListedFile],
     size: Size | None,
     fit: str,
     cache: Path,
@@ -328,7 +341,7 @@ def _hash(data: bytes | memoryview) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def _headers(folder: Path, files: Sequence[_File], bad: dict[str, str]) -> dict[str, Header]:
+def _headers(folder: Path, files: Sequence[ListedFile], bad: dict[str, str]) -> dict[str, Header]:
     headers = {}
     for file in files:
         try:

@@ -147,6 +147,8 @@ def read_frame(path: Path) -> Any:
         raise missing_extra("pandas", "frames", f"reading {path.name}") from None
     if not path.exists():
         raise InputError(f"no file {path}")
+    if not path.is_file():  # a pipe would make its reader wait for ever
+        raise InputError(f"{path} is no regular file")
     try:
         if path.suffix.lower() == ".parquet":
             return pandas.read_parquet(path)

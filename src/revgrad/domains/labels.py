@@ -64,7 +64,10 @@ def _array(labels: Any, name: str) -> np.ndarray:
     if values.ndim == 0:
         raise InputError(f"{name}: labels must be one a sample, not the single value {labels!r}")
     if values.dtype.kind == "S":
-        return np.char.decode(values, "utf-8")
+        try:
+            return np.char.decode(values, "utf-8")
+        except UnicodeDecodeError:
+            raise InputError(f"{name}: labels of bytes must be text in UTF-8") from None
     if values.dtype.kind == "U" and not isinstance(labels, np.ndarray):
         # NumPy makes text of numbers that stand beside text
         values = np.empty(len(values), dtype=object) if values.ndim == 1 else values

@@ -16,9 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from revgrad._random import derive
+from revgrad._seals import sealed_line, unsealed_line
 from revgrad._system import Lock, disk_errors, locked
 from revgrad.errors import RunError, missing_extra, unknown
 from revgrad.model_selection.space import LogRange, Space, Value
@@ -59,7 +60,7 @@ class SharedStudy:
     ) -> None:
         need_optuna()
         import optuna
-        from optuna.storages.journal import JournalFileBackend, JournalStorage
+        from optuna.storages.journal import JournalStorage
 
         self.folder, self.space, self.seed = folder, space, seed
         path, giving_up = folder / JOURNAL, _pruner(pruner, steps)
@@ -68,7 +69,7 @@ class SharedStudy:
             guard.acquire()  # mends what a killed process left
             guard.release()
             try:
-                storage = JournalStorage(JournalFileBackend(str(path), guard))
+                storage = JournalStorage(cast(Any, _SealedJournal(path, guard)))
                 self.study = optuna.create_study(
                     storage=storage,
                     study_name="search",
@@ -150,6 +151,46 @@ class SharedStudy:
                 chosen: Any = trial.suggest_categorical(name, list(what.values))
                 values[name] = chosen
         return values
+
+
+class _SealedJournal:
+    """Optuna's log in a file, a sealed line an entry: a flipped bit is noticed. Where whole lines
+    are missing at the end, the search is as it was before them, and does the same again."""
+
+    def __init__(self, path: Path, lock: _JournalLock) -> None:
+        self.path, self.lock = path, lock
+        self._begins = [0]  # of each line that has been read, and of the next
+        path.touch()
+
+    def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
+        number = min(log_number_from, len(self._begins) - 1)
+        with open(self.path, "rb") as file:
+            file.seek(self._begins[number])
+            for line in file:
+                if not line.endswith(b"\n"):  # another process is writing it
+                    return
+                number += 1
+                if number == len(self._begins):
+                    self._begins.append(self._begins[-1] + len(line))
+                try:
+                    values = unsealed_line(line.decode(), required=True)
+                except ValueError as error:
+                    raise RunError(
+                        f"{self.path} is damaged (line {number}: {error}): restore it from a copy, "
+                        "or begin the search again in another folder"
+                    ) from None
+                if number > log_number_from:
+                    yield values
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        self.lock.acquire()
+        try:
+            with open(self.path, "ab") as file:
+                file.write("".join(map(sealed_line, logs)).encode())
+                file.flush()
+                os.fsync(file.fileno())
+        finally:
+            self.lock.release()
 
 
 class _JournalLock(Lock):

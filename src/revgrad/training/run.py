@@ -54,7 +54,7 @@ class Provenance:
         the run or file whose weights training started from
     weights
         the file of pretrained weights; None: those that come with the network
-    fit, corrupt
+    fit, corrupt, follow_links
         how images of folders were read (`from_folder`)
     command
         that started the training
@@ -68,6 +68,7 @@ class Provenance:
     weights: str | None = None
     fit: str = "crop"
     corrupt: str = "fail"
+    follow_links: bool = False
     command: str = ""
 
 
@@ -144,6 +145,8 @@ class RunConfig:
         for role in ("source", "target"):  # what is only evaluated on decides nothing
             if role in self.domains:
                 values[f"{role} data"] = self.domains[role]["fingerprint"]
+                if augmentation := self.domains[role].get("augmentation"):
+                    values[f"{role} augmentation"] = augmentation
         return json.loads(json.dumps(values))  # type: ignore[no-any-return]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+import torch
 from torch import Tensor, nn
 
 from revgrad._distributed import world_size
@@ -81,6 +82,12 @@ class Step(nn.Module):
         self.adapter = adapter
         self.objective = objective
         self.world = world_size()
+        # DistributedDataParallel warns at every start where it looks for unused parameters and
+        # finds none, as in most trainings: this one is never used.
+        self.unused: nn.Parameter | None = None
+        if self.world > 1:
+            device = next(adapter.parameters()).device
+            self.unused = nn.Parameter(torch.zeros((), device=device))
 
     def forward(self, batch: Batch, factor: float | Tensor) -> Losses:
         losses = self.objective(self.adapter, batch, factor)

@@ -149,16 +149,19 @@ class Settings:
             f"source_share must lie between 0 and 1, not {self.source_share}",
         )
         need(0 <= self.momentum < 1, f"momentum must lie in [0, 1), not {self.momentum}")
-        need(self.weight_decay >= 0, f"weight_decay must be ≥ 0, not {self.weight_decay}")
         need(
-            self.domain_lr_factor > 0,
-            f"domain_lr_factor must be above 0, not {self.domain_lr_factor}",
+            0 <= self.weight_decay < math.inf,
+            f"weight_decay must be ≥ 0 and finite, not {self.weight_decay}",
+        )
+        need(
+            0 < self.domain_lr_factor < math.inf,
+            f"domain_lr_factor must be above 0 and finite, not {self.domain_lr_factor}",
         )
         slowed = self.pretrained_lr_factor
         need(
-            slowed is None or slowed > 0,
-            f"pretrained_lr_factor must be above 0, not {slowed}; to keep layers, name them in "
-            "freeze",
+            slowed is None or 0 < slowed < math.inf,
+            f"pretrained_lr_factor must be above 0 and finite, not {slowed}; to keep layers, name "
+            "them in freeze",
         )
         object.__setattr__(self, "layer_rates", _rates(self.layer_rates))
         object.__setattr__(self, "freeze", _names(self.freeze))
@@ -267,6 +270,8 @@ WHOLE_NUMBERS = (
     *("steps", "batch_size", "seed", "workers"),
     *("evaluate_every", "log_every", "checkpoint_every"),
 )
+#: No counter and no generator of PyTorch takes more.
+LARGEST_NUMBER = 2**63
 #: Settings that may differ when a run is resumed: they do not change what it computes.
 RESUME_MAY_CHANGE = frozenset(
     {"device", "evaluate_every", "log_every", "checkpoint_every", "prefetch", "workers"}
@@ -281,6 +286,8 @@ def without_addresses(text: str) -> str:
 def _whole(name: str, value: Any) -> int:
     """A whole number, also one written as 1e4."""
     if _is_number(value) and float(value).is_integer():
+        if int(value) >= LARGEST_NUMBER:
+            raise InputError(f"{name} must be below 2^63, not {value}")
         return int(value)
     raise InputError(f"{name} must be a whole number, not {value!r}")
 

@@ -24,7 +24,7 @@ from revgrad._distributed import (
 )
 from revgrad._random import derive, preserved_rng, seed_python, seed_torch
 from revgrad.adapter import DomainAdapter, keeping_modes
-from revgrad.batch import Batch
+from revgrad.batch import Batch, tensors_of
 from revgrad.domains.domain import Domain
 from revgrad.domains.encoded import encoder_of
 from revgrad.errors import InputError, NonFiniteLossError, RevgradError
@@ -459,6 +459,7 @@ class Trainer:
         )
         evaluated = [domain for domain in (self.held_out, self.test) if domain is not None]
         for domain in [*domains[1:], *evaluated]:
+            _check_types(source, domain)
             check_labels(task, domain, shown)
         is_vector = isinstance(shown, torch.Tensor) and shown.ndim == 2
         return task, int(shown.shape[1]) if is_vector else task.outputs(labels)
@@ -490,6 +491,7 @@ class Trainer:
                     "labels": domain.labelled_count,
                     # hashing the data is for runs that are kept
                     "fingerprint": domain.fingerprint() if kept else "",
+                    **_augmentation(domain),
                 }
                 for role, domain in roles.items()
             },
@@ -525,8 +527,32 @@ class Trainer:
                 )
 
 
+def _augmentation(domain: Domain) -> dict[str, str]:
+    """What changes the domain's batches in training, for a run's configuration."""
+    if domain.augmentation is None:
+        return {}
+    shown = repr(domain.augmentation)
+    if "<" in shown:  # a function, or an object that does not say what it is
+        shown = _name_of(domain.augmentation)
+    return {"augmentation": without_addresses(shown)}
+
+
 def _name_of(function: object) -> str:
     return getattr(function, "__qualname__", type(function).__name__)
+
+
+def _check_types(source: Domain, other: Domain) -> None:
+    """Inputs of the types that the source's have: found out now, not in the first evaluation."""
+
+    def types(domain: Domain) -> list[str]:
+        example = tensors_of(domain.batch([0], augment=False).inputs)
+        return [str(tensor.dtype).removeprefix("torch.") for tensor in example]
+
+    if len(other) and (own := types(source)) != (its := types(other)):
+        raise InputError(
+            f"inputs of {source.name} are {', '.join(own)}, those of {other.name} "
+            f"{', '.join(its)}: they must be of one type"
+        )
 
 
 def check_domains(domains: list[Domain]) -> None:

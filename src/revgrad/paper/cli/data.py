@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from revgrad.cli import HELP
-from revgrad.cli.common import JSON, configure_logging, echo_json
+from revgrad.cli.common import FOLLOW_LINKS, JSON, configure_logging, echo_json
 from revgrad.cli.inputs import ImageOptions
 from revgrad.errors import DataError, InputError, RevgradError
 
@@ -113,12 +113,13 @@ def show_command(
     columns: int = typer.Option(12, min=1, max=60, help="Images of each."),
     size: str | None = typer.Option(None, help="Image size, for folders of many sizes."),
     seed: int = typer.Option(0, help="Decides which images."),
+    follow_links: bool = FOLLOW_LINKS,
 ) -> None:
     """Draw a contact sheet: a row of images for each domain, as in the paper's Figure 2."""
     configure_logging()
     from revgrad.reports.figures import draw_samples
 
-    images = ImageOptions(size)
+    images = ImageOptions(size, follow_links=follow_links)
     rows = [(name, images.opened(name)) for name in names]
     for name, domain in rows:
         if not domain.is_images:
@@ -133,6 +134,7 @@ def check_command(
         None, help="Names, or paths of folders and .npz files. Default: the named ones here."
     ),
     size: str | None = typer.Option(None, help="Image size, for folders of many sizes."),
+    follow_links: bool = FOLLOW_LINKS,
     as_json: bool = JSON,
 ) -> None:
     """Open data and verify it; exit 1 where something is wrong.
@@ -143,10 +145,10 @@ def check_command(
     configure_logging(quiet=True)
     from revgrad.paper.data.catalogue import CATALOGUE
 
-    bad = False
+    bad, images = False, ImageOptions(size, follow_links=follow_links)
     for name in names or CATALOGUE:
         named = name in CATALOGUE
-        reports = _check(name, CATALOGUE[name]) if named else [_check_own(name, ImageOptions(size))]
+        reports = _check(name, CATALOGUE[name]) if named else [_check_own(name, images)]
         nothing = all(report["state"] == "absent" for report in reports)
         bad |= any(report["state"] == "WRONG" for report in reports) or (bool(names) and nothing)
         for report in reports:
