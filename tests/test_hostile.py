@@ -95,12 +95,19 @@ def test_a_conditional_domain_classifier_leaves_evidence(method: str, tmp_path: 
     run = tmp_path / "run"
     revgrad.adapt(
         *(seeded(Perceptron), vectors(60, 1), vectors(60, 2, 1.0)),
-        **{"layer": "lower", "method": method, "run": run, "steps": 4, "batch_size": 16},
-        **{"log_every": 1, "progress": False, "domain_classifier": (6,)},
+        layer="lower",
+        method=method,
+        run=run,
+        steps=4,
+        batch_size=16,
+        log_every=1,
+        progress=False,
+        domain_classifier=(6,),
     )
     found = read_evidence(run)
-    assert found.target_domain_logits is not None
-    assert found.target_domain_logits.shape == (60,)
+    assert found is not None
+    assert found.end is not None
+    assert np.shape(found.end.target_domain_logits) == (60,)
 
 
 def test_every_recipe_has_bounds() -> None:

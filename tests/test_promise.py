@@ -176,6 +176,29 @@ def test_pipes_sockets_and_links_out_are_left_out(
         revgrad.from_npz(tmp_path / "pipe.npz")
 
 
+def test_links_out_are_followed_where_one_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REVGRAD_CACHE", str(tmp_path / "cache"))
+    outside = folder_of(tmp_path / "store", pixels(2), [f"{i}.png" for i in range(COUNT)])
+    folder = tmp_path / "images"
+    for number in range(COUNT):
+        link = folder / f"class{number % 3}" / f"{number}.png"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(outside / f"{number}.png")
+    (folder / "class0" / "round").symlink_to(folder)
+    os.mkfifo(outside / "pipe.png")
+    (folder / "class0" / "pipe.png").symlink_to(outside / "pipe.png")
+    with pytest.raises(DataError, match="no images"):
+        from_folder(folder)
+    linked = from_folder(folder, follow_links=True)
+    assert len(linked) == COUNT
+    copied = folder_of(
+        tmp_path / "copied", pixels(2), [f"class{i % 3}/{i}.png" for i in range(COUNT)]
+    )
+    assert linked.fingerprint() == from_folder(copied).fingerprint()
+
+
 def test_a_name_that_is_not_utf8_is_one_line(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "images", pixels(2)[:1], ["a.png"])
     os.rename(folder / "a.png", os.fsencode(folder) + b"/\xff\xfe.png")

@@ -15,7 +15,7 @@ import torch
 
 import revgrad
 from revgrad import Settings
-from revgrad.cli.predict import _no_formula
+from revgrad.cli.predictions import no_formula
 from revgrad.cli.train_options import TrainOptions
 from revgrad.errors import InputError, RunError, UnknownNameError
 from revgrad.objectives import Losses
@@ -148,6 +148,6 @@ def test_a_training_that_never_logs_remembers_few_steps() -> None:
 
 @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@x", "\tx"])
 def test_a_formula_is_a_text(cell: str) -> None:
-    assert _no_formula(cell) == f"'{cell}"
-    assert _no_formula("plain") == "plain"
-    assert _no_formula(-1.0) == -1.0
+    assert no_formula(cell) == f"'{cell}"
+    assert no_formula("plain") == "plain"
+    assert no_formula(-1.0) == -1.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -174,6 +175,27 @@ def test_a_trial_whose_process_died_is_taken_up_again(whole: SearchResult, tmp_p
         journal.write(b'{"op_code":8,"half a li')  # killed while it wrote
     again = searched(tmp_path / "parts", trainer_of())
     assert told(again) == told(whole)
+
+
+def test_a_damaged_journal_is_noticed_and_a_lost_tail_done_again(
+    whole: SearchResult, tmp_path: Path
+) -> None:
+    folder = tmp_path / "search"
+    shutil.copytree(whole.folder, folder)
+    journal = folder / JOURNAL
+    data = journal.read_bytes()
+    ends = [at for at, byte in enumerate(data) if byte == ord("\n")]
+    chance = np.random.default_rng(0)
+    for _ in range(40):
+        at = int(chance.integers(ends[-2]))  # in the last line it is a lost tail
+        flipped = data[:at] + bytes([data[at] ^ 1 << int(chance.integers(8))]) + data[at + 1 :]
+        journal.write_bytes(flipped)
+        with pytest.raises(RunError, match=rf"{JOURNAL} is damaged \(line") as caught:
+            Search(folder, SPACE, START, score=SCORE, pruner="none")
+        assert "\n" not in str(caught.value)
+    for end in ends[5 :: len(ends) // 4]:
+        journal.write_bytes(data[: end + 1])
+        assert told(searched(folder, trainer_of())) == told(whole)
 
 
 def test_more_trials_go_on_with_a_finished_search(whole: SearchResult, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pickle
 import signal
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -689,3 +689,27 @@ def test_tensors_that_no_index_names_are_swept_away(tmp_path: Path) -> None:
     assert [path.name for path in run.glob("*.safetensors")] == [tensors.name]
     assert tensors.read_bytes() == before
     assert not list(run.glob(".*.part"))
+
+
+@dataclass(frozen=True)
+class Brighter:
+    """An augmentation that says what it is."""
+
+    most: int
+
+    def __call__(self, inputs: Any, generator: torch.Generator) -> Any:
+        added = torch.randint(self.most, (len(inputs), 1, 1, 1), generator=generator)
+        return (inputs + added).clamp(max=255).to(torch.uint8)
+
+
+def test_a_domain_s_augmentation_is_part_of_the_run(tmp_path: Path) -> None:
+    """Recorded, and another one refused on resume: it would be another training."""
+    plain, folder = images(30, 2, shift=40), tmp_path / "run"
+    image_trainer(folder, steps=2, target=plain.augmented(Brighter(9))).fit()
+    config = Run(folder).config
+    assert config.domains["target"]["augmentation"] == "Brighter(most=9)"
+    assert "augmentation" not in config.domains["source"]
+    for other in (plain, plain.augmented(Brighter(8)), plain.augmented(lambda x, g: x)):
+        with pytest.raises(RunError, match="target augmentation"):
+            image_trainer(folder, steps=2, target=other).fit()
+    image_trainer(folder, steps=2, target=plain.augmented(Brighter(9))).fit()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from revgrad.api import Adapted
     from revgrad.domains import Domain
+    from revgrad.domains.folder_chunks import FolderChunks
     from revgrad.tasks import Task
 
 
@@ -250,16 +251,45 @@ def open_for(
     adapted: Adapted, text: str, *, labels: bool | None = None, follow_links: bool = False
 ) -> Domain:
     """Data for a run's network, read as the run read its own: same size, same classes."""
+    images = _as_it_read(adapted, follow_links)
+    return adapted.domain(images.opened(text, labels=labels, classes=adapted.classes))
+
+
+def folder_for(adapted: Adapted, text: str, follow_links: bool) -> FolderChunks | None:
+    """The images of a folder, read as `open_for` reads them but as they are asked for; None where
+    the text is no folder, or the network's inputs are no grey or colour images."""
+    from revgrad.domains import DOMAINS
+    from revgrad.domains.folder_chunks import FolderChunks
+
+    shape, path = _image_shape(adapted.input_shape), Path(text).expanduser()
+    if text.partition(":")[0] in DOMAINS or not path.is_dir():
+        return None
+    if shape is None or shape[0] not in (1, 3):
+        return None
+    images = _as_it_read(adapted, follow_links)
+    return FolderChunks(
+        path,
+        size=(shape[1], shape[2]),
+        channels=shape[0],
+        fit=images.fit,
+        corrupt=images.corrupt,
+        follow_links=images.follow_links,
+    )
+
+
+def _as_it_read(adapted: Adapted, follow_links: bool) -> ImageOptions:
+    """How the run read its own data."""
     from revgrad.training.run import Run
 
     assert adapted.run is not None  # it was loaded
     known, shape = Run(adapted.run).config.provenance, _image_shape(adapted.input_shape)
-    size = None if shape is None else f"{shape[1]}x{shape[2]}"
-    label = getattr(adapted.encoder, "label", None)
-    images = ImageOptions(
-        size, known.fit, known.corrupt, label=label, follow_links=follow_links or known.follow_links
+    return ImageOptions(
+        None if shape is None else f"{shape[1]}x{shape[2]}",
+        known.fit,
+        known.corrupt,
+        label=getattr(adapted.encoder, "label", None),
+        follow_links=follow_links or known.follow_links,
     )
-    return adapted.domain(images.opened(text, labels=labels, classes=adapted.classes))
 
 
 def _network_for(

@@ -65,6 +65,14 @@ class LayersOptions:
         Literal["crop", "pad", "stretch"],
         _suggest_option("What is done to images of other proportions."),
     ] = "crop"
+    follow_links: Annotated[
+        bool,
+        typer.Option(
+            "--follow-links",
+            help="Take what links out of a folder of images lead to; else it is left out.",
+            rich_help_panel="With --suggest",
+        ),
+    ] = False
 
 
 @spread_options

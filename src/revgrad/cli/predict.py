@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
-import csv
 import io
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from revgrad.cli.common import JSON, NETWORK_AGAIN, TASK_AGAIN, configure_logging, echo_json
-from revgrad.cli.inputs import load_run, open_for
+from revgrad.cli.common import (
+    FOLLOW_LINKS,
+    JSON,
+    NETWORK_AGAIN,
+    TASK_AGAIN,
+    configure_logging,
+    echo_json,
+)
+from revgrad.cli.inputs import folder_for, load_run, open_for
+from revgrad.cli.predictions import GrowingTable, csv_text
+from revgrad.errors import DataError, InputError
 
-#: Beginnings of a cell that a spreadsheet computes.
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+if TYPE_CHECKING:
+    from revgrad.api import Adapted
+    from revgrad.domains import Domain
+
+
+class _Chunk(NamedTuple):
+    """Samples with what they are called; `done` of all have been looked at with them."""
+
+    samples: Domain | None
+    names: list[str]
+    done: int
+
+
+class _Data(NamedTuple):
+    """What is predicted, a chunk at a time from any sample on."""
+
+    total: int
+    key: str  # changes with the data
+    chunks: Callable[[int], Iterator[_Chunk]]
 
 
 def predict_command(
@@ -24,52 +50,121 @@ def predict_command(
         "--output",
         "-o",
         help="A csv file, or an .npz file with the arrays files and predictions. Default: print "
-        "csv.",
+        "csv. An interrupted csv file is gone on with by the same command.",
     ),
     network: str | None = NETWORK_AGAIN,
     task: str | None = TASK_AGAIN,
+    follow_links: bool = FOLLOW_LINKS,
     as_json: bool = JSON,
 ) -> None:
     """Predict every input: a line each with file, class and confidence; of several labels, the
     labels and the probability of each; of a regression, the value; of a sequence, the classes. Maps
-    (dense labels) go to an .npz file. In the csv, texts that a spreadsheet would take for a formula
-    (= + - @) begin with '."""
+    (dense labels) go to an .npz file. Folders are read as they are predicted, in bounded memory.
+    In the csv, texts that a spreadsheet would take for a formula (= + - @) begin with '."""
     configure_logging()
+    adapted = load_run(run, network, task)
+    found = _opened(adapted, data, follow_links)
+    if output is None:
+        _print(adapted, found, as_json)
+    elif output.suffix.lower() == ".npz":
+        _write_arrays(adapted, found, output)
+    else:
+        _write_table(adapted, found, output, as_json)
+
+
+def _opened(adapted: Adapted, data: str, follow_links: bool) -> _Data:
+    """The data in chunks: of a folder as they are read, of all else from what holds it."""
+    from revgrad.evaluation import SAMPLES_AT_ONCE
+
+    folder = folder_for(adapted, data, follow_links)
+    if folder is not None:
+
+        def read(start: int) -> Iterator[_Chunk]:
+            for images, done in folder.chunks(start, SAMPLES_AT_ONCE):
+                yield _Chunk(images, list((images and images.files) or ()), done)
+
+        return _Data(len(folder), folder.key, read)
+    domain = open_for(adapted, data, labels=False, follow_links=follow_links)
+    if not len(domain):
+        raise InputError(f"{domain.name} is empty: there is nothing to predict")
+    if domain.files is not None:  # its samples come in no order that a reader would know
+        domain = domain.subset(sorted(range(len(domain)), key=domain.files.__getitem__))
+    count = len(domain)
+
+    def take(start: int) -> Iterator[_Chunk]:
+        for first in range(start, count, SAMPLES_AT_ONCE):
+            where = range(first, min(first + SAMPLES_AT_ONCE, count))
+            samples = domain.subset(where)
+            yield _Chunk(samples, list(samples.files or map(str, where)), where.stop)
+
+    return _Data(count, domain.fingerprint(), take)
+
+
+def _lines(adapted: Adapted, chunk: _Chunk) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The columns of a chunk's table, and its lines."""
+    if chunk.samples is None:
+        return [], []
+    columns = {"file": chunk.names, **adapted.table(chunk.samples)}
+    return list(columns), list(zip(*columns.values(), strict=True))
+
+
+def _print(adapted: Adapted, data: _Data, as_json: bool) -> None:
+    printed = 0
+    for chunk in data.chunks(0):
+        columns, lines = _lines(adapted, chunk)
+        if as_json:
+            _print_json(columns, lines)
+        elif lines:
+            typer.echo(csv_text(columns, lines, header=not printed), nl=False)
+        printed += len(lines)
+    _require_some(printed, data)
+
+
+def _print_json(columns: list[str], lines: list[tuple[Any, ...]]) -> None:
+    for line in lines:
+        echo_json(dict(zip(columns, line, strict=True)))
+
+
+def _write_table(adapted: Adapted, data: _Data, output: Path, as_json: bool) -> None:
+    """A csv that grows with every chunk; interrupted, the same command goes on with it."""
+    from revgrad._system import progress_bar, sha256
+    from revgrad.training.checkpoint import INDEX
+
+    assert adapted.run is not None  # it was loaded
+    weights = (adapted.run / INDEX).read_bytes()
+    table = GrowingTable(output, sha256(weights + data.key.encode()))
+    with table.opened(), progress_bar("predicting", data.total) as show:
+        for chunk in data.chunks(table.done):
+            columns, lines = _lines(adapted, chunk)
+            text = csv_text(columns, lines, header=not table.lines) if lines else ""
+            table.add(text, len(lines), chunk.done)
+            if as_json:
+                _print_json(columns, lines)
+            show(table.done)
+        _require_some(table.lines, data)
+        table.finish()
+    typer.echo(f"{table.lines} predictions in {output}", err=True)
+
+
+def _write_arrays(adapted: Adapted, data: _Data, output: Path) -> None:
+    """An .npz file; its predictions are gathered in memory, its inputs are not."""
+    import numpy as np
+
     from revgrad._system import write_atomically
 
-    adapted = load_run(run, network, task)
-    domain = open_for(adapted, data, labels=False)
-    if domain.files is not None:  # its rows come in no order that a reader would know
-        domain = domain.subset(sorted(range(len(domain)), key=domain.files.__getitem__))
-    files = list(domain.files or [str(number) for number in range(len(domain))])
-    if output is not None and output.suffix.lower() == ".npz":
-        import numpy as np
-
-        buffer = io.BytesIO()
-        np.savez_compressed(
-            buffer, files=np.array(files, dtype=str), predictions=adapted.predict(domain)
-        )
-        write_atomically(output, buffer.getvalue())
-        typer.echo(f"{len(files)} predictions in {output}", err=True)
-        return
-    columns = {"file": files, **adapted.table(domain)}
-    table = [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
-    if as_json:
-        for line in table:
-            echo_json(line)
-    if output is None and as_json:
-        return
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: _no_formula(cell) for key, cell in line.items()} for line in table)
-    if output is None:
-        typer.echo(text.getvalue(), nl=False)
-    else:
-        write_atomically(output, text.getvalue().encode())
-        typer.echo(f"{len(table)} predictions in {output}", err=True)
+    names: list[str] = []
+    parts = []
+    for chunk in data.chunks(0):
+        if chunk.samples is not None:
+            names += chunk.names
+            parts.append(adapted.predict(chunk.samples))
+    _require_some(len(names), data)
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, files=np.array(names, dtype=str), predictions=np.concatenate(parts))
+    write_atomically(output, buffer.getvalue())
+    typer.echo(f"{len(names)} predictions in {output}", err=True)
 
 
-def _no_formula(cell: Any) -> Any:
-    """A text that a spreadsheet would compute, behind the mark by which it does not."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
+def _require_some(lines: int, data: _Data) -> None:
+    if not lines:
+        raise DataError(f"not one of the {data.total} images can be read")

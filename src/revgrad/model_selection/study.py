@@ -100,12 +100,10 @@ class SharedStudy:
             for left in begun:
                 lock = self._lock_of(left.number)
                 if left.state is TrialState.RUNNING and lock.acquire(wait=False):
-                    self._sample_as(left.number)
                     trial = optuna.trial.Trial(self.study, left._trial_id)
                     return ClaimedTrial(trial, self._values(trial), True, lock)
             if len(begun) >= count:
                 return None
-            self._sample_as(len(begun))
             trial = self.study.ask()
             lock = self._lock_of(trial.number)
             lock.acquire()
@@ -137,14 +135,15 @@ class SharedStudy:
     def _lock_of(self, number: int) -> Lock:
         return Lock(self.folder / HELD / f"trial-{number:04d}")
 
-    def _sample_as(self, number: int) -> None:
+    def _values(self, trial: optuna.trial.Trial) -> dict[str, Value]:
+        """The trial's parameters, each drawn with a seed of its own: a process that was killed
+        between two of them has decided nothing about the second."""
         from optuna.samplers import TPESampler
 
-        self.study.sampler = TPESampler(seed=derive(self.seed, number) % 2**32)
-
-    def _values(self, trial: optuna.trial.Trial) -> dict[str, Value]:
         values: dict[str, Value] = {}
-        for name, what in self.space.items():
+        for place, (name, what) in enumerate(self.space.items()):
+            seed = derive(self.seed, trial.number, place) % 2**32
+            self.study.sampler = TPESampler(seed=seed)
             if isinstance(what, LogRange):
                 values[name] = trial.suggest_float(name, what.low, what.high, log=True)
             else:
