@@ -14,7 +14,6 @@ from typing import Any
 
 from revgrad._seals import unsealed, write_sealed
 from revgrad._system import Lock, cache_folder, disk_errors, sha256
-from revgrad.domains.cache import LOCKS
 from revgrad.errors import RunError
 
 log = logging.getLogger("revgrad")
@@ -60,6 +59,8 @@ class GrowingTable:
     @contextmanager
     def opened(self) -> Iterator[GrowingTable]:
         """Hold the file against other processes, and take up what is there of the same table."""
+        from revgrad.domains.cache import LOCKS
+
         if self.path.is_dir():
             raise RunError(f"{self.path} is a folder; name a csv or an npz file")
         whole = os.fsencode(self.path.resolve())
