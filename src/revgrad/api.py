@@ -651,8 +651,7 @@ def _named_network(
     size = (shapes[0][1], shapes[0][2]) if shapes else (1, 1)
     channels = max((shape[0] for shape in shapes), default=1)
     source = data.source
-    assert source.labels is not None  # `check_domains` has seen them
-    outputs = planned_outputs(source.labels[source.labelled], source.classes, task)
+    outputs = planned_outputs(source.known_labels(), source.classes, task)
     built = build_network(name, classes=outputs, channels=channels, size=size, seed=seed)
     return built, data
 
@@ -731,9 +730,8 @@ def _task(given: Task | str | None, adapter: DomainAdapter, source: Domain, reci
     own = recipe.label_loss
     if own is None and not isinstance(recipe.method, str):
         own = getattr(recipe.method, "label_loss", None)
-    assert source.labels is not None  # `check_domains` has seen them
     return choose_task(
-        source.labels[source.labelled],
+        source.known_labels(),
         shown,
         task=given,
         label_loss=own,

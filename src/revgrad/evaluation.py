@@ -79,10 +79,10 @@ def evaluate(
     label_loss
         what the loss is computed by; the task's own unless given
     """
-    labelled = np.flatnonzero(domain.labelled)
-    if domain.labels is None or not len(labelled):
+    labelled = domain.labelled_count
+    if not labelled:
         raise InputError(f"{domain.name} has no labels to evaluate against")
-    known = domain if len(labelled) == len(domain) else domain.subset(labelled)
+    known = domain if labelled == len(domain) else domain.subset(np.flatnonzero(domain.labelled))
     loss = task.label_loss if label_loss is None else label_loss
     meter, total, count, checked = task.meter(), 0.0, 0, False
     device = device_of(module)
@@ -105,11 +105,9 @@ def evaluate(
 
 def check_labels(task: Task, domain: Domain, outputs_: Any) -> None:
     """The labels that the domain has must be such as the task and outputs (n, …) take."""
-    if domain.labels is None or not domain.labelled_count or not isinstance(outputs_, Tensor):
+    if not domain.labelled_count or not isinstance(outputs_, Tensor):
         return
-    whole = domain.labelled_count == len(domain)
-    labels = domain.labels if whole else domain.labels[domain.labelled]
-    task.check(labels, tuple(outputs_.shape[1:]), domain.name)
+    task.check(domain.known_labels(), tuple(outputs_.shape[1:]), domain.name)
 
 
 def on_cpu(values: Any) -> Any:

@@ -159,7 +159,7 @@ class TrainingData:
         source = self.source
         if source.labels is None:
             return source.class_count or 1
-        return planned_outputs(source.labels[source.labelled], source.classes, self.task)
+        return planned_outputs(source.known_labels(), source.classes, self.task)
 
 
 def open_training_data(

@@ -366,16 +366,17 @@ def _training_samples(
     """Inputs and labels of samples that are trained on, as many as the held-out ones lack."""
     if held_out is None or training is None or len(held_out) >= samples:
         return {}
-    labels = training.labels
-    known = np.flatnonzero(training.labelled) if labels is not None else np.arange(0)
-    chosen = known[drawn_indices(len(known), samples - len(held_out))]
-    if not len(chosen) or labels is None:
+    count = training.labelled_count
+    chosen = drawn_indices(count, samples - len(held_out))
+    if count < len(training):
+        chosen = np.flatnonzero(training.labelled)[chosen]
+    if not len(chosen):
         return {}
     inputs = _recorded_inputs(training.subset(chosen))
     return (
         {}
         if inputs is None
-        else dict(zip(_TRAINING, (inputs, np.asarray(labels)[chosen]), strict=True))
+        else dict(zip(_TRAINING, (inputs, np.asarray(training.labels_at(chosen))), strict=True))
     )
 
 

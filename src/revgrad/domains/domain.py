@@ -14,15 +14,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from revgrad._random import repeatable_draws
+from revgrad._permutation import MOST_INDEXED, Permutation
+from revgrad._random import derive, repeatable_draws
 from revgrad.batch import Inputs, Samples, map_inputs, tensors_of
 from revgrad.domains.attributes import Attribute, read_attributes
 from revgrad.domains.groups import group_numbers, whole_groups
+from revgrad.domains.rows import AllRows, LabelColumn, Rows, RowsOf, Stretch, all_places
 from revgrad.domains.weights import ClassWeights, class_weights, sample_weights
 from revgrad.errors import InputError
 
 #: The name of a domain that nobody has named; `as_domain` gives such a domain its role's name.
 UNNAMED = "data"
+
+#: Samples of a large domain that stand for all: for a look at its labels, for its fingerprint.
+MOST_SHOWN = 1 << 16
 
 #: Share of the labelled source that `split` holds out for evaluation unless told otherwise.
 HELD_OUT = 0.1
@@ -84,10 +89,10 @@ class Domain:
     def __init__(
         self,
         store: Store,
-        labels: np.ndarray | None = None,
+        labels: np.ndarray | LabelColumn | None = None,
         *,
         labelled: np.ndarray | None = None,
-        rows: np.ndarray | None = None,
+        rows: np.ndarray | Rows | None = None,
         classes: Sequence[str] | None = None,
         name: str = UNNAMED,
         augmentation: Augmentation | None = None,
@@ -99,28 +104,28 @@ class Domain:
     ) -> None:
         self.store = store
         self._whole = rows is None  # all of the store, in its order
-        self.rows = np.arange(len(store)) if rows is None else np.asarray(rows, dtype=np.int64)
+        self._rows = _rows(rows, len(store))
         self.name = name
         self.classes = None if classes is None else tuple(classes)
         self.augmentation = augmentation
         self.files = files  # one per row, where the inputs came from files
         self.labels_kept = labels_kept
-        self.groups = None if groups is None else group_numbers(groups, len(self.rows), name)
-        self.weights = None if weights is None else sample_weights(weights, len(self.rows), name)
+        self.groups = None if groups is None else group_numbers(groups, len(self._rows), name)
+        self.weights = None if weights is None else sample_weights(weights, len(self._rows), name)
         self.attributes: dict[str, Attribute] = read_attributes(
-            attributes or {}, len(self.rows), name
+            attributes or {}, len(self._rows), name
         )
-        self._labels = None if labels is None else _checked_labels(labels, len(self.rows), name)
+        self._labels = None if labels is None else _checked_labels(labels, len(self._rows), name)
         self._labelled = None if labelled is None or labelled.all() else labelled.astype(bool)
         if self._labels is not None and self.classes is not None and self.is_classification:
-            known = self._labels if self._labelled is None else self._labels[self._labelled]
-            if known.size and known.max() >= len(self.classes):
+            largest = self._largest_label()
+            if largest is not None and largest >= len(self.classes):
                 raise InputError(
-                    f"{name}: label {known.max()} is out of range for {len(self.classes)} classes"
+                    f"{name}: label {largest} is out of range for {len(self.classes)} classes"
                 )
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self._rows)
 
     def __repr__(self) -> str:
         labels = "no labels" if self._labels is None else f"{self.labelled_count} labels"
@@ -129,9 +134,36 @@ class Domain:
     # -- what it holds ------------------------------------------------------------------------
 
     @property
+    def rows(self) -> np.ndarray:
+        """(n,) int64: the store's row that each sample is. Of more than `MOST_INDEXED` samples it
+        can be made anew at each call."""
+        return all_places(self._rows)
+
+    @property
     def labels(self) -> np.ndarray | None:
-        """The labels, one a row; where `labelled` is False a meaningless zero. None: no labels."""
-        return self._labels
+        """The labels, one a row; where `labelled` is False a meaningless zero. None: no labels.
+
+        Of more than `MOST_INDEXED` samples they are gathered anew at each call: `labels_at` reads
+        some of them.
+        """
+        return np.asarray(self._labels) if isinstance(self._labels, LabelColumn) else self._labels
+
+    def labels_at(self, places: np.ndarray) -> np.ndarray | None:
+        """The labels at some places; None: no labels."""
+        return None if self._labels is None else self._labels[places]
+
+    def known_labels(self) -> np.ndarray:
+        """The labels that samples have; of more than `MOST_INDEXED` samples those of evenly spaced
+        ones, with the smallest and the largest of all."""
+        assert self._labels is not None
+        if isinstance(self._labels, LabelColumn) and self._labelled is None:
+            shown = self._labels[spaced_indices(len(self), MOST_SHOWN)]
+            if self._labels.ndim > 1:
+                return shown
+            ends = np.array(self._labels.ends(), dtype=shown.dtype)
+            return np.concatenate([shown, ends])
+        known = np.asarray(self._labels)
+        return known if self._labelled is None else known[self._labelled]
 
     @property
     def labelled(self) -> np.ndarray:
@@ -140,9 +172,18 @@ class Domain:
             return np.zeros(len(self), dtype=bool)
         return np.ones(len(self), dtype=bool) if self._labelled is None else self._labelled
 
+    def labelled_at(self, places: np.ndarray) -> np.ndarray:
+        """(m,) bool: which of the samples at `places` have a label."""
+        if self._labels is None or self._labelled is None:
+            return np.full(len(places), self._labels is not None)
+        labelled: np.ndarray = self._labelled[places]
+        return labelled
+
     @property
     def labelled_count(self) -> int:
-        return int(self.labelled.sum())
+        if self._labels is None or self._labelled is None:
+            return 0 if self._labels is None else len(self)
+        return int(self._labelled.sum())
 
     @property
     def is_classification(self) -> bool:
@@ -159,10 +200,14 @@ class Domain:
             return None
         if self.classes is not None:
             return len(self.classes)
-        if self._labels is None:
-            return None
-        known = self._labels[self.labelled]
-        return int(known.max()) + 1 if known.size else None
+        largest = None if self._labels is None else self._largest_label()
+        return None if largest is None else largest + 1
+
+    def _largest_label(self) -> int | None:
+        if isinstance(self._labels, LabelColumn) and self._labelled is None:
+            return int(self._labels.ends()[1])
+        known = self.known_labels()
+        return int(known.max()) if known.size else None
 
     @property
     def shape(self) -> Any:
@@ -189,10 +234,15 @@ class Domain:
         import hashlib
 
         digest = hashlib.sha256(self.store.fingerprint().encode())
-        digest.update(np.ascontiguousarray(self.rows).tobytes())
+        # of a large domain evenly spaced ones stand for all
+        large = len(self) > MOST_INDEXED
+        shown = spaced_indices(len(self), MOST_SHOWN) if large else np.arange(len(self))
+        if large:
+            digest.update(f"{len(self)}: {self._rows!r}".encode())
+        digest.update(np.ascontiguousarray(self._rows[shown]).tobytes())
         if self._labels is not None:
-            digest.update(np.ascontiguousarray(self._labels).tobytes())
-            digest.update(self.labelled.tobytes())
+            digest.update(np.ascontiguousarray(self._labels[shown]).tobytes())
+            digest.update(self.labelled_at(shown).tobytes())
             if self.weights is not None:
                 digest.update(self.weights.tobytes())
         for name, attribute in sorted(self.attributes.items()):
@@ -215,7 +265,7 @@ class Domain:
         same samples come out the same each time, also where a Dataset's items are random.
         """
         where = np.asarray(indices, dtype=np.int64)
-        places = where if self._whole else self.rows[where]
+        places = where if self._whole else self._rows[where]
         if generator is None and says(self.store, "runs_user_code"):
             with repeatable_draws(zlib.crc32(places.tobytes())):
                 inputs = self.store.take(places)
@@ -236,7 +286,7 @@ class Domain:
             "store": self.store,
             "labels": self._labels,
             "labelled": self._labelled,
-            "rows": None if self._whole else self.rows,
+            "rows": None if self._whole else self._rows,
             "classes": self.classes,
             "name": self.name,
             "augmentation": self.augmentation,
@@ -252,16 +302,34 @@ class Domain:
     def subset(self, indices: np.ndarray | Sequence[int], name: str | None = None) -> Domain:
         """The samples at `indices`, in that order; nothing is copied but the index."""
         where = np.asarray(indices, dtype=np.int64)
+        return self._chosen(where, name, self._rows[where], self.labels_at(where))
+
+    def _chosen(
+        self,
+        places: np.ndarray,
+        name: str | None,
+        rows: Rows,
+        labels: np.ndarray | LabelColumn | None,
+    ) -> Domain:
         return self._with(
-            rows=self.rows[where],
-            labels=None if self._labels is None else self._labels[where],
-            labelled=None if self._labelled is None else self._labelled[where],
-            files=None if self.files is None else [self.files[i] for i in where],
-            groups=None if self.groups is None else self.groups[where],
-            weights=None if self.weights is None else self.weights[where],
-            attributes={key: one.subset(where) for key, one in self.attributes.items()},
+            rows=rows,
+            labels=labels,
+            labelled=None if self._labelled is None else self._labelled[places],
+            files=None if self.files is None else [self.files[i] for i in places],
+            groups=None if self.groups is None else self.groups[places],
+            weights=None if self.weights is None else self.weights[places],
+            attributes={key: one.subset(places) for key, one in self.attributes.items()},
             name=name or self.name,
         )
+
+    def _computed(self, choice: Rows, name: str | None = None) -> Domain:
+        """The samples at the places of a choice that is computed: no index where none is needed."""
+        if not isinstance(self._labels, LabelColumn):
+            return self.subset(all_places(choice), name)
+        of_each = (self._labelled, self.files, self.groups, self.weights, self.attributes or None)
+        places = np.arange(0) if all(one is None for one in of_each) else all_places(choice)
+        labels = self._labels.of(RowsOf(self._labels.rows, choice))
+        return self._chosen(places, name, RowsOf(self._rows, choice), labels)
 
     def sample(self, count: int) -> Domain:
         """At most `count` of the samples, evenly spaced: all classes take part where they are
@@ -277,14 +345,19 @@ class Domain:
             raise InputError(f"split takes a fraction between 0 and 1, not {fraction}")
         if len(self) < 2:
             raise InputError(f"{self.name} has {len(self)} samples: too few to split")
-        if self.groups is None:
-            order = np.random.default_rng(seed).permutation(len(self))
-            held = min(max(round(len(self) * fraction), 1), len(self) - 1)
-            rest, out = np.sort(order[held:]), np.sort(order[:held])
-        else:
+        held = min(max(round(len(self) * fraction), 1), len(self) - 1)
+        out_name = f"{self.name} (held out)"
+        if self.groups is not None:
             chosen = whole_groups(self.groups, fraction, seed, self.name)
-            rest, out = np.flatnonzero(~chosen), np.flatnonzero(chosen)
-        return self.subset(rest), self.subset(out, f"{self.name} (held out)")
+            return self.subset(np.flatnonzero(~chosen)), self.subset(
+                np.flatnonzero(chosen), out_name
+            )
+        if len(self) > MOST_INDEXED:
+            order = Permutation(len(self), derive(seed))
+            rest = self._computed(Stretch(order, held, len(self)))
+            return rest, self._computed(Stretch(order, 0, held), out_name)
+        drawn = np.random.default_rng(seed).permutation(len(self))
+        return self.subset(np.sort(drawn[held:])), self.subset(np.sort(drawn[:held]), out_name)
 
     def without_labels(self) -> Domain:
         """The same inputs; the labels are dropped."""
@@ -303,8 +376,9 @@ class Domain:
         kept = np.random.default_rng(seed).permutation(available)[:n]
         labelled = np.zeros(len(self), dtype=bool)
         labelled[kept] = True
-        labels = np.zeros_like(self._labels)
-        labels[kept] = self._labels[kept]
+        known = np.asarray(self._labels)
+        labels = np.zeros_like(known)
+        labels[kept] = known[kept]
         return self._with(labels=labels, labelled=labelled, labels_kept=True)
 
     def balanced(self) -> Domain:
@@ -315,7 +389,8 @@ class Domain:
         """
         if self._labels is None or not self.is_classification or self.labelled_count < len(self):
             raise InputError(f"{self.name} can't be balanced: it needs a class label on every row")
-        rows = [np.flatnonzero(self._labels == label) for label in np.unique(self._labels)]
+        labels = np.asarray(self._labels)
+        rows = [np.flatnonzero(labels == label) for label in np.unique(labels)]
         most = max(map(len, rows))
         return self.subset(np.sort(np.concatenate([np.resize(one, most) for one in rows])))
 
@@ -332,7 +407,8 @@ class Domain:
         if by_class is not None:
             if self._labels is None or self.labelled_count < len(self):
                 raise InputError(f"{self.name}: class weights need one class label a sample")
-            found = class_weights(by_class, self._labels, self.classes, self.name)
+            labels = np.asarray(self._labels)
+            found = class_weights(by_class, labels, self.classes, self.name)
             given = found if given is None else given * found
         return self._with(weights=given)
 
@@ -374,6 +450,8 @@ def spaced_indices(length: int, count: int) -> np.ndarray:
 
 def drawn_indices(length: int, count: int) -> np.ndarray:
     """(at most `count`,) int64, rising: drawn at random of `length`, the same each time."""
+    if length > MOST_INDEXED:
+        return np.sort(Permutation(length, derive(0))[: max(count, 0)])
     return np.sort(np.random.default_rng(0).permutation(length)[:count])
 
 
@@ -413,23 +491,37 @@ class _ColourAsGrey:
         return f"grey:{self.store.fingerprint()}"
 
 
-def _checked_labels(labels: np.ndarray, rows: int, name: str) -> np.ndarray:
+def _rows(given: np.ndarray | Rows | None, stored: int) -> Rows:
+    if given is None:
+        return np.arange(stored) if stored <= MOST_INDEXED else AllRows(stored)
+    if isinstance(given, AllRows | Stretch | RowsOf) and len(given) > MOST_INDEXED:
+        return given
+    return np.asarray(all_places(given), dtype=np.int64)
+
+
+def _checked_labels(
+    labels: np.ndarray | LabelColumn, rows: int, name: str
+) -> np.ndarray | LabelColumn:
+    if isinstance(labels, LabelColumn):
+        return labels if rows > MOST_INDEXED else np.asarray(labels)
     values = np.asarray(labels)
     if len(values) != rows:
         raise InputError(f"{name}: {rows} inputs but {len(values)} labels")
-    if values.dtype.kind in "biu":
-        values = values.astype(np.int64)
-        if values.ndim == 1 and values.size and values.min() < 0:
-            raise InputError(
-                f"{name}: label {values.min()} is out of range: class labels count from 0 "
-                "(hide labels with without_labels() or keeping_labels(), not with a special value)"
-            )
-    elif values.dtype.kind == "f":
-        if not np.isfinite(values).all():
-            raise InputError(f"{name}: labels must be finite numbers")
-    else:
+    if values.dtype.kind not in "biuf":
         raise InputError(
             f"{name}: labels must be integers or floats, not {values.dtype}: class numbers from 0 "
             "would do, or, in from_arrays, the classes' names"
         )
-    return values
+    column = LabelColumn(values, AllRows(rows))
+    smallest, largest = column.ends() if values.size else (0, 0)
+    if values.dtype.kind == "f":
+        if not np.isfinite([smallest, largest]).all():
+            raise InputError(f"{name}: labels must be finite numbers")
+    elif values.ndim == 1 and smallest < 0:
+        raise InputError(
+            f"{name}: label {smallest} is out of range: class labels count from 0 "
+            "(hide labels with without_labels() or keeping_labels(), not with a special value)"
+        )
+    if rows > MOST_INDEXED:
+        return column
+    return values.astype(np.int64) if values.dtype.kind in "biu" else values

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from revgrad._permutation import MOST_INDEXED, Permutation
 from revgrad._random import derive, seed_python
 from revgrad.batch import Batch, Samples, concatenate
 from revgrad.domains.domain import Domain, says
@@ -23,7 +24,8 @@ class PairedBatches:
 
     Each domain is an endless stream of its permutations, one an epoch, so within an epoch no sample
     comes twice; step t takes the stream's next `size` places. Nothing is remembered from step to
-    step. Process r of W takes the r-th of W slices of each domain's samples.
+    step, and of more than `MOST_INDEXED` samples the permutations are computed, not stored.
+    Process r of W takes the r-th of W slices of each domain's samples.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class PairedBatches:
         self.seed = seed
         self.rank = rank
         self.world = world
-        self._permutations: dict[tuple[int, int], np.ndarray] = {}
+        self._permutations: dict[tuple[int, int], np.ndarray | _Blocks] = {}
         self._local = [
             slice(size * rank // world, size * (rank + 1) // world) for size in self.sizes
         ]
@@ -91,7 +93,7 @@ class PairedBatches:
     def _joined(self, parts: list[Samples], drawn: Sequence[np.ndarray]) -> Batch:
         if self._fixed is None:
             # all processes know every domain, so the global count needs no communication
-            labelled = [d.labelled[i].sum() for d, i in zip(self.domains, drawn, strict=True)]
+            labelled = [d.labelled_at(i).sum() for d, i in zip(self.domains, drawn, strict=True)]
             return Batch.of(*parts, total_labelled=int(sum(labelled)), total_sizes=self.sizes)
         return Batch(
             concatenate([part.inputs for part in parts]),
@@ -120,14 +122,17 @@ class PairedBatches:
             epoch, offset = epoch + 1, 0
         return np.concatenate(pieces)
 
-    def _permutation(self, number: int, epoch: int) -> np.ndarray:
-        key = (number, epoch)
+    def _permutation(self, number: int, epoch: int) -> np.ndarray | _Blocks:
+        key, length = (number, epoch), len(self.domains[number])
         known = self._permutations.get(key)
         if known is None:
             for old in [k for k in self._permutations if k[0] == number and k[1] < epoch - 1]:
                 del self._permutations[old]
-            generator = np.random.default_rng([self.seed, number, epoch])
-            known = self._permutations[key] = generator.permutation(len(self.domains[number]))
+            if length > MOST_INDEXED:
+                known = _Blocks(Permutation(length, derive(self.seed, number, epoch)))
+            else:
+                known = np.random.default_rng([self.seed, number, epoch]).permutation(length)
+            self._permutations[key] = known
         return known
 
     def _fixed_labels(self, parts: list[Samples]) -> Tensor:
@@ -159,9 +164,29 @@ class PairedBatches:
         )
 
 
+class _Blocks:
+    """A computed permutation of which the block that was read last is kept: a batch then costs
+    no more than with an array."""
+
+    SIZE = 4096
+
+    def __init__(self, order: Permutation) -> None:
+        self.order = order
+        self._kept = 0, order[0 : self.SIZE]
+
+    def __getitem__(self, places: slice) -> np.ndarray:
+        start, stop = places.start, min(places.stop, len(self.order))
+        first, block = self._kept
+        if start < first or stop > first + len(block):
+            block = self.order[start : max(stop, start + self.SIZE)]
+            first = start
+            self._kept = first, block
+        return block[start - first : stop - first]
+
+
 def _weights(domain: Domain, indices: np.ndarray) -> np.ndarray:
     """(n,) float32: the weights of the samples' labels; 0 where a sample has none."""
-    labelled: np.ndarray = domain.labelled[indices].astype(np.float32)
+    labelled: np.ndarray = domain.labelled_at(indices).astype(np.float32)
     if domain.weights is None:
         return labelled
     weights: np.ndarray = labelled * domain.weights[indices]

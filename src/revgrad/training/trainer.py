@@ -451,8 +451,7 @@ class Trainer:
         """
         source = domains[0]
         shown = self.adapter.example_output(source.batch([0], augment=False).inputs)
-        assert source.labels is not None  # `check_domains` has seen them
-        labels = source.labels[source.labelled]
+        labels = source.known_labels()  # there are some: `check_domains` has seen them
         loss = getattr(self.objective, "label_loss", None)
         task = choose_task(
             labels, shown, task=given, label_loss=loss, classes=source.classes, name=source.name
@@ -572,5 +571,10 @@ def check_domains(domains: list[Domain]) -> None:
                 f"{source.name} has inputs of shape {source.shape}, {target.name} of "
                 f"{target.shape}: they must be alike (for images, ask for one size)"
             )
-        if target.labels is not None and target.labels.dtype != np.asarray(source.labels).dtype:
+        kinds = [None if one is None else one.dtype for one in _first_labels(source, target)]
+        if kinds[1] is not None and kinds[1] != kinds[0]:
             raise InputError(f"{target.name}'s labels are of another kind than {source.name}'s")
+
+
+def _first_labels(*domains: Domain) -> list[np.ndarray | None]:
+    return [domain.labels_at(np.arange(1)) for domain in domains]
