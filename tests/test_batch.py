@@ -145,12 +145,31 @@ def test_empty_domains_and_sizes_are_refused() -> None:
     ],
 )
 def test_ratio(batch: int, share: float, domains: int, expected: list[int]) -> None:
-    assert Settings(batch_size=batch, source_share=share).sizes(domains) == expected
+    settings = Settings(batch_size=batch, source_share=share)
+    assert settings.sizes([100], [50] * (domains - 1)) == expected
+
+
+@pytest.mark.parametrize(
+    ("sources", "targets", "way", "expected"),
+    [
+        ([10, 10], [5], "evenly", [32, 32, 64]),
+        ([900, 100], [5], "evenly", [32, 32, 64]),
+        ([900, 100], [5], "by-size", [56, 8, 64]),  # one each, then by size: 1 + 55.8, 1 + 6.2
+        ([1, 10_000], [3, 1], "by-size", [1, 63, 47, 17]),
+        ([4, 4, 4], [], "evenly", [21, 21, 22]),
+    ],
+)
+def test_several_domains_share_their_part(
+    sources: list[int], targets: list[int], way: Any, expected: list[int]
+) -> None:
+    found = Settings(batch_size=128, share_out=way).sizes(sources, targets)
+    assert found == expected
+    assert sum(found) == (128 if targets else 64)
 
 
 def test_a_batch_too_small_for_its_domains_is_refused() -> None:
     with pytest.raises(InputError, match="too small for 4 domains"):
-        Settings(batch_size=3).sizes(4)
+        Settings(batch_size=3).sizes([9], [9, 9, 9])
 
 
 def test_rows_carry_their_own_labels_and_domains() -> None:

@@ -29,6 +29,8 @@ torch.set_num_threads(1)
 from tiny import Perceptron, digest, seeded, vectors
 from torch import nn
 from revgrad import *
+from revgrad.objectives import Adversaries
+from revgrad.objectives.conditional import ConditionalDomainClassifier
 from revgrad._distributed import rank
 from revgrad._distributed import process_group
 
@@ -93,8 +95,39 @@ def train(objective, source=source, target=None, network=Perceptron, **settings)
         tensors[f"log {record.step}"] = torch.tensor([np.nan if x is None else x for x in numbers])
     return tensors
 
+def attributed(domain, seed):
+    random, n = np.random.default_rng(seed), len(domain)
+    return domain.with_attributes({
+        "site": np.where(random.random(n) < 0.3, None, random.choice(["a", "b", "c"], n)),
+        "age": np.where(random.random(n) < 0.3, np.nan, random.normal(50, 9, n)),
+    })
+
+def several(batch_norm="joint", **settings):
+    # two sources and two targets; the domain, a site and an age at two layers
+    adversaries = (Adversary("domain", "lower"), Adversary("site", "lower", factor=0.5),
+                   Adversary("age", "relu"), Adversary("site", "relu", conditional="class"))
+    heads = [DomainClassifier(5, (6,), 4, seed=2), DomainClassifier(5, (6,), 3, seed=3),
+             DomainClassifier(5, (6,), 2, seed=4), ConditionalDomainClassifier(5, 3, (6,), 5, 3)]
+    built = seeded(Perceptron, 1 + rank(), torch.float64)
+    layers = [one.layer for one in adversaries]
+    further = [(layer, head.double()) for layer, head in zip(layers, heads)]
+    adapter = DomainAdapter(built, "lower", further[0][1], further=further[1:])
+    sources = [attributed(source, 7), attributed(vectors(12, 5, 0.5, dtype=np.float64), 8)]
+    targets = [attributed(target, 9).without_labels(),
+               attributed(vectors(9, 6, 2.0, dtype=np.float64), 10).keeping_labels(4)]
+    records = Records()
+    values = dict(steps=20, device="cpu", learning_rate=Constant(0.05), log_every=5, **settings)
+    Trainer(adapter, sources, targets, objective=Adversaries(adversaries),
+            settings=Settings(**values), callbacks=[records]).fit()
+    tensors = {k: v.clone() for k, v in adapter.state_dict().items()}
+    for record in records.kept:
+        shown = [*record.adversary_losses.values(), *record.adversary_scores.values()]
+        tensors[f"log {record.step}"] = torch.tensor(shown)
+    return tensors
+
 with process_group("cpu"):
-    made = {}
+    made = {f"adversaries/{size}/{k}": v for size in (9, 16)
+            for k, v in several(batch_size=size).items()}
     for name, objective in objectives.items():
         for kind, settings in kinds.items():
             if name == "coral" and kind in ("one_source_row", "few_labels"):
@@ -156,6 +189,7 @@ KINDS = ("plain", "odd", "one_source_row", "few_labels", "few_source_labels", "c
         *(("supervised", "weighted"), ("adversarial", "weighted")),
         *((o, k) for o in ("cdan", "mcc", "mdd") for k in ("plain", "odd", "few_labels")),
         *(("coral", "plain"), ("coral", "odd")),
+        *(("adversaries", "9"), ("adversaries", "16")),
     ],
 )
 def test_two_processes_equal_one(

@@ -20,7 +20,7 @@ from revgrad.batch import (
     sample_count,
     select_samples,
 )
-from revgrad.cutting import Cut, cut
+from revgrad.cutting import Cut, CutOutput, call_order, cut, cut_at_all
 from revgrad.errors import InputError, RevgradError
 from revgrad.networks.batch_norm import RunningStatistics, normalises_batches
 from revgrad.networks.domain_classifier import DomainClassifier, Normalisation
@@ -42,8 +42,26 @@ class Outputs(NamedTuple):
     predictions: Any  # the label predictor's, for the samples it ran on; None where there are none
 
 
+class LayerOutputs(NamedTuple):
+    """`Outputs`, and the features of every layer that has a head."""
+
+    features: Tensor
+    predictions: Any
+    by_layer: dict[str, Tensor]
+
+
+class Attachment(NamedTuple):
+    """A head that is to be made: `make` takes the features and the outputs of a sample."""
+
+    layer: str
+    make: Callable[[int, int], nn.Module]
+
+
 class DomainAdapter(nn.Module):
     """Preprocessing, a network cut at `layer`, and a domain classifier on that layer's output.
+
+    Further heads, each at a layer of its own or at the same one, are `further`: they share the one
+    pass of the network, which is cut at the layer that lies behind all the others.
 
     `network` is the user's own module: same object, same parameters, same state_dict keys.
 
@@ -73,6 +91,7 @@ class DomainAdapter(nn.Module):
         batch_norm: BatchNormPolicy = "joint",
         pieces: Cut | None = None,
         output: str | int | None = None,
+        further: Sequence[tuple[str, nn.Module]] = (),
     ) -> None:
         super().__init__()
         if batch_norm not in POLICIES:
@@ -80,12 +99,17 @@ class DomainAdapter(nn.Module):
         self.preprocessing = Preprocessing.identity() if preprocessing is None else preprocessing
         self.network = network
         self.domain_classifier = domain_classifier
+        self.further = nn.ModuleList([head for _, head in further])
+        #: of the domain classifier, then of the further heads
+        self.head_layers = (layer, *(name for name, _ in further))
         parameter = next(network.parameters(), None)
         if parameter is not None:
             self.preprocessing.to(parameter.device, parameter.dtype)
         self.layer = layer
         self.batch_norm = batch_norm
-        self.cut = cut(network, layer, output=output) if pieces is None else pieces  # cut already
+        if pieces is None:
+            pieces = cut_at_all(network, self.head_layers, output)
+        self.cut = pieces
         self.output = self.cut.output
         self.statistics = RunningStatistics(network)
         # whether samples meet in a pass; known from torch's layers, else seen in the first step
@@ -116,36 +140,94 @@ class DomainAdapter(nn.Module):
             (features, outputs, hidden, seed) → another head in the domain classifier's
             place, of a method that has its own; where it gives None, there is none
         """
+
+        def make(width: int, outputs: int) -> nn.Module:
+            own = None if make_head is None else make_head(width, outputs, tuple(hidden), seed)
+            if own is not None:
+                return own
+            return DomainClassifier(width, hidden, domains, seed, normalise)
+
+        return DomainAdapter.attach_heads(
+            network,
+            [Attachment(layer, make)],
+            example,
+            preprocessing=preprocessing,
+            batch_norm=batch_norm,
+            output=output,
+            for_classes=make_head is not None,
+        )
+
+    @staticmethod
+    def attach_heads(
+        network: nn.Module,
+        heads: Sequence[Attachment],
+        example: Inputs,
+        *,
+        preprocessing: nn.Module | None = None,
+        batch_norm: BatchNormPolicy = "joint",
+        output: str | int | None = None,
+        for_classes: bool = False,
+    ) -> DomainAdapter:
+        """An adapter with a new head at each of these layers; the first is in the domain
+        classifier's place.
+
+        Parameters
+        ----------
+        for_classes
+            whether a head needs to know how many class scores the network gives a sample
+        """
         prepare = Preprocessing.identity() if preprocessing is None else preprocessing
-        pieces = cut(network, layer, output=output)
         parameter = next(network.parameters(), None)
         if parameter is not None:
             prepare.to(parameter.device, parameter.dtype)
             device = parameter.device
             example = map_inputs(lambda tensor: tensor.to(device), example)
+        layers = list(dict.fromkeys(head.layer for head in heads))
+        if len(layers) == 1:
+            pieces = cut(network, layers[0], output=output)
         with torch.no_grad(), evaluating(network), taking(example):
             prepared = prepare(example)
-            width = pieces.features(prepared).flatten(1).shape[1]
-            outputs = (
-                0 if make_head is None else _outputs_of(part_of(call_on(network, prepared), output))
-            )
+            if len(layers) > 1:
+                last = call_order(network, layers, prepared)[-1]
+                others = tuple(one for one in layers if one != last)
+                pieces = cut(network, last, output=output, also=others)
+            found = pieces.run(prepared, None)
+            features = dict(zip((pieces.layer, *pieces.also), found.all_features, strict=True))
+            outputs = _outputs_of(part_of(call_on(network, prepared), output)) if for_classes else 0
         with torch.random.fork_rng(devices=[]):  # layers draw weights before they get ours
-            classifier: nn.Module | None = None
-            if make_head is not None:
-                classifier = make_head(width, outputs, tuple(hidden), seed)
-            if classifier is None:
-                classifier = DomainClassifier(width, hidden, domains, seed, normalise)
+            made = [
+                (head.layer, head.make(features[head.layer].flatten(1).shape[1], outputs))
+                for head in heads
+            ]
         if parameter is not None:
-            classifier.to(parameter.device, parameter.dtype)
+            for _, head in made:
+                head.to(parameter.device, parameter.dtype)
+        (layer, classifier), *further = made
         return DomainAdapter(
-            network, layer, classifier, prepare, batch_norm=batch_norm, pieces=pieces
+            network,
+            layer,
+            classifier,
+            prepare,
+            batch_norm=batch_norm,
+            pieces=pieces,
+            further=further,
         )
+
+    @property
+    def heads(self) -> tuple[nn.Module, ...]:
+        """The domain classifier, then the further heads; their layers are `head_layers`."""
+        return (self.domain_classifier, *self.further)
 
     def forward(self, batch: Batch, every_sample: bool = False) -> Outputs:
         """Features of all samples; predictions for the labelled ones, or all if `every_sample`.
 
         In training mode the domains pass as `batch_norm` says, else together.
         """
+        found = self.at_every_layer(batch, every_sample)
+        return Outputs(found.features, found.predictions)
+
+    def at_every_layer(self, batch: Batch, every_sample: bool = False) -> LayerOutputs:
+        """`forward`, with the features of every layer that has a head, of the same pass."""
         inputs = self.preprocessing(batch.inputs)
         if self.batch_norm == "joint" or not self.training or not self._meet(inputs, batch):
             if every_sample:
@@ -154,8 +236,14 @@ class DomainAdapter(nn.Module):
                 chosen = slice(0, batch.prefix) if batch.prefix else None
             else:
                 chosen = batch.labelled if batch.labelled_count else None
-            return Outputs(*self.cut.forward(inputs, chosen))
+            found = self.cut.run(inputs, chosen)
+            return self.outputs_of(found)
         return self._separate_passes(inputs, batch, every_sample)
+
+    def outputs_of(self, found: CutOutput) -> LayerOutputs:
+        """A pass of `cut`, with its features by their layers."""
+        by_layer = dict(zip((self.cut.layer, *self.cut.also), found.all_features, strict=True))
+        return LayerOutputs(by_layer[self.layer], found.predictions, by_layer)
 
     def predict(self, inputs: Inputs) -> Any:
         """The network's output for raw inputs, as the deployed model gives it."""
@@ -183,8 +271,8 @@ class DomainAdapter(nn.Module):
             self._samples_meet = self.statistics.depend_on_batch(inputs, first)
         return self._samples_meet
 
-    def _separate_passes(self, inputs: Inputs, batch: Batch, every_sample: bool) -> Outputs:
-        features, predictions = [], []
+    def _separate_passes(self, inputs: Inputs, batch: Batch, every_sample: bool) -> LayerOutputs:
+        passes: list[CutOutput] = []
         for domain, where in enumerate(batch.domain_slices()):
             if where.start == where.stop:
                 continue
@@ -193,36 +281,43 @@ class DomainAdapter(nn.Module):
             if every_sample:
                 labelled = torch.ones_like(labelled)
             wanted = labelled if bool(labelled.any()) else None
-            if self.batch_norm == "target" and domain != 1:
+            if self.batch_norm == "target" and domain < batch.sources:
                 with self.statistics.frozen():
-                    extracted, predicted = self.cut.forward(own, wanted)
+                    found = self.cut.run(own, wanted)
             elif self.batch_norm == "target" and self._norms_behind:
                 # BatchNorm layers of the label predictor get the target's statistics too
-                extracted, predicted = self.cut.forward(own, slice(0, sample_count(own)))
+                found = self.cut.run(own, slice(0, sample_count(own)))
+                predicted = found.predictions
                 predicted = None if wanted is None or predicted is None else predicted[wanted]
+                found = found._replace(predictions=predicted)
             else:
-                extracted, predicted = self.cut.forward(own, wanted)
-            features.append(extracted)
-            if predicted is not None:
-                predictions.append(predicted)
-        return Outputs(torch.cat(features), torch.cat(predictions) if predictions else None)
+                found = self.cut.run(own, wanted)
+            passes.append(found)
+        predictions = [one.predictions for one in passes if one.predictions is not None]
+        features, *others = (
+            torch.cat(parts) for parts in zip(*(one.all_features for one in passes), strict=True)
+        )
+        together = torch.cat(predictions) if predictions else None
+        return self.outputs_of(CutOutput(features, tuple(others), together))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> DomainAdapter:
         # cut again: parts of the copy must never reach into the original
+        network = copy.deepcopy(self.network, memo)
         copied = DomainAdapter(
-            copy.deepcopy(self.network, memo),
+            network,
             self.layer,
             copy.deepcopy(self.domain_classifier, memo),
             copy.deepcopy(self.preprocessing, memo),
             batch_norm=self.batch_norm,
-            output=self.output,
+            pieces=cut(network, self.cut.layer, output=self.output, also=self.cut.also),
+            further=list(zip(self.head_layers[1:], copy.deepcopy(self.further, memo), strict=True)),
         )
         copied.training = self.training  # the parts have theirs already
         return copied
 
     def __reduce__(self) -> tuple[Any, ...]:
-        parts = (self.network, self.layer, self.domain_classifier, self.preprocessing)
-        return (_rebuild, (*parts, self.batch_norm, self.output))
+        parts = (self.network, self.head_layers, list(self.heads), self.preprocessing)
+        return (_rebuild, (*parts, self.batch_norm, self.output, self.cut.layer, self.cut.also))
 
 
 class DeployableModel(nn.Module):
@@ -291,10 +386,20 @@ def _outputs_of(shown: Any) -> int:
 
 def _rebuild(
     network: nn.Module,
-    layer: str,
-    classifier: nn.Module,
+    layers: tuple[str, ...],
+    heads: list[nn.Module],
     prepare: nn.Module,
     policy: Any,
     output: str | int | None,
+    at: str,
+    also: tuple[str, ...],
 ) -> DomainAdapter:
-    return DomainAdapter(network, layer, classifier, prepare, batch_norm=policy, output=output)
+    return DomainAdapter(
+        network,
+        layers[0],
+        heads[0],
+        prepare,
+        batch_norm=policy,
+        pieces=cut(network, at, output=output, also=also),
+        further=list(zip(layers[1:], heads[1:], strict=True)),
+    )

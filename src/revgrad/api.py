@@ -7,11 +7,12 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
 
 from revgrad._distributed import process_group
 from revgrad.adapter import DeployableModel, DomainAdapter
@@ -19,6 +20,7 @@ from revgrad.auto import Automatic, refuse_other_run
 from revgrad.diagnostics.choice import Choice
 from revgrad.diagnostics.recorder import EVIDENCE_SAMPLES, EvidenceRecorder
 from revgrad.diagnostics.scores import RECOMMENDED_SCORE, SCORES
+from revgrad.domains.attributes import DOMAIN, share_attribute
 from revgrad.domains.common_shape import (
     match_colours,
     resized,
@@ -28,7 +30,9 @@ from revgrad.domains.common_shape import (
 )
 from revgrad.domains.domain import HELD_OUT, Domain
 from revgrad.domains.encoded import Encoder, encode, encoder_from_state, encoder_of, fit_encoder
+from revgrad.domains.joined import joined
 from revgrad.domains.registry import as_domain
+from revgrad.domains.table import is_frame
 from revgrad.errors import InputError, RunError, unknown
 from revgrad.evaluation import evaluate, features_at, outputs, results_by_chunk
 from revgrad.networks.domain_classifier import DOMAIN_CLASSIFIER
@@ -45,11 +49,17 @@ from revgrad.objectives import (
     FOR_CLASSES,
     OBJECTIVES,
     ONE_DOMAIN,
+    TWO_DOMAINS,
+    WITH_ADVERSARIES,
+    Adversaries,
+    Adversary,
     LabelLoss,
     NeedsHead,
     Objective,
+    Stabilised,
     cross_entropy,
 )
+from revgrad.objectives.adversaries import heads_for
 from revgrad.preprocessing import Preprocessing
 from revgrad.recipes import AUTO, PAPER, STABILISED, Recipe, RecipeChanges, recipe_named
 from revgrad.tasks import (
@@ -240,6 +250,7 @@ def adapt(
     task: Task | str | None = None,
     output: str | int | None = None,
     recipe: Recipe | str = "paper",
+    adversaries: Sequence[Adversary] | None = None,
     held_out: Any = HELD_OUT,
     test: Any = None,
     run: Path | str | None = None,
@@ -263,7 +274,9 @@ def adapt(
     source, target
         a Domain (`from_arrays`, `from_folder`, …), or what one is made of: arrays,
         (X, y), a folder, a Dataset. The target's labels are dropped unread, but for
-        those that `target.keeping_labels(n)` kept (semi-supervised)
+        those that `target.keeping_labels(n)` kept (semi-supervised). A list of Domains
+        (or paths, Datasets, frames) is several domains, each one of its own for the
+        domain classifier; `share_out` says how they share a batch
     layer
         where the domain classifier is attached (`revgrad.layers` lists what can be)
     task
@@ -281,6 +294,10 @@ def adapt(
         a `Recipe`. Any field of it, and of its settings, can be given by name:
         steps=…, learning_rate=…, seed=…; method=… alone is that method with the
         paper's settings
+    adversaries
+        what the features must not tell, each `Adversary` at a layer of its own: by
+        default the domain alone. Without a target: attributes that labelled data have
+        and predictions must not know; the verdict says whether they are gone
     held_out
         share of the source kept for evaluation, or data for it; 0: none
     test
@@ -314,12 +331,17 @@ def adapt(
     if isinstance(network, str):
         made_for = blueprint_named(network)
         size = None if made_for is None else made_for.size
-        given = _Data.of(method, source, target, held_out, test, size)
+        given = _Data.of(method, source, target, held_out, test, size, adversaries)
         known = replace(known, network=known.network or network)
         network, given = _named_network(network, made_for, given, whole.settings.seed, task)
     else:
-        given = _Data.of(method, source, target, held_out, test)
+        given = _Data.of(method, source, target, held_out, test, adversaries=adversaries)
     if automatic:
+        if adversaries is not None or len(given.sources) > 1 or len(given.targets) > 1:
+            raise InputError(
+                "recipe 'auto' chooses among ways to adapt one source to one target: with "
+                "adversaries or several domains name a recipe, such as 'stabilised'"
+            )
         return _automatic(
             network,
             given,
@@ -339,16 +361,17 @@ def adapt(
     known = _completed(known, given)
     data = given.with_one_shape()
     settings = _settled(network, whole.settings)
-    used = None if method in ONE_DOMAIN else data.target
+    used = () if method in ONE_DOMAIN else data.targets
     label = "source only" if method == "source-only" else "adapted" if baseline else "training"
     with process_group(settings.device):
-        adapter = _adapter(network, layer, data.source, used, whole, settings, output)
+        placed = None if adversaries is None else _placed(adversaries, network, layer, method)
+        adapter = _adapter(network, layer, data.sources, used, whole, settings, output, placed)
         chosen = _task(task, adapter, data.source, whole)
-        objective = _objective(method, whole.label_loss, chosen)
+        objective = _objective(method, whole.label_loss, chosen, placed)
         recorder = _recorder(data, chosen, evidence_samples, return_weights, score, run)
         # a recipe's balance is for classes: other labels are trained as they come
         balanced = whole.balanced and data.source.is_classification
-        training = data.source.balanced() if balanced else data.source
+        training = [one.balanced() if balanced else one for one in data.sources]
         result = Trainer(
             adapter,
             training,
@@ -372,9 +395,9 @@ def adapt(
     if untouched is not None:
         below = adapt(
             untouched,
-            given.source,
-            given.target,
-            layer=layer,
+            list(given.sources),
+            list(given.targets) or None,
+            layer=adapter.layer,
             task=chosen,
             output=output,
             # one domain: there is no target to take BatchNorm's statistics from
@@ -384,7 +407,7 @@ def adapt(
                 settings=replace(settings, batch_norm="joint"),
                 domain_classifier=None,
             ),
-            held_out=0 if given.held_out is None else given.held_out,
+            held_out=list(given.held_outs) or 0,
             test=given.test,
             run=None if run is None else Path(run) / BASELINE,
             evidence_samples=evidence_samples,
@@ -417,7 +440,7 @@ def _automatic(
     **given: Any,
 ) -> Adapted:
     """`recipe="auto"`: the same network, with the weights of the training that was chosen."""
-    if data.target is None or data.held_out is None or not data.source.is_classification:
+    if data.target is None or not data.held_outs or not data.source.is_classification:
         raise InputError(
             "recipe 'auto' judges by predicted classes, a target and held-out source samples "
             "(held_out=0.1): it needs all three; else name a recipe, such as 'stabilised'"
@@ -523,12 +546,27 @@ def report(
 
 @dataclass(frozen=True)
 class _Data:
-    """The domains of a training by their role; the target without labels that were not meant."""
+    """The domains of a training by their role; targets without labels that were not meant."""
 
-    source: Domain
-    target: Domain | None
-    held_out: Domain | None
+    sources: tuple[Domain, ...]
+    targets: tuple[Domain, ...]
+    held_outs: tuple[Domain, ...]  # what each source is evaluated on
     test: Domain | None
+
+    @property
+    def source(self) -> Domain:
+        """The first, whose classes and kind of inputs hold for all."""
+        return self.sources[0]
+
+    @property
+    def target(self) -> Domain | None:
+        """All targets as one; None where there is none."""
+        return joined(self.targets) if self.targets else None
+
+    @property
+    def held_out(self) -> Domain | None:
+        """All held-out source samples as one."""
+        return joined(self.held_outs) if self.held_outs else None
 
     @staticmethod
     def of(
@@ -538,8 +576,9 @@ class _Data:
         held_out: Any,
         test: Any,
         size: int | None = None,
+        adversaries: Sequence[Adversary] | None = None,
     ) -> _Data:
-        """Domains of what was given; all labels that are read in the source's class numbers.
+        """Domains of what was given; all labels that are read in the first source's class numbers.
 
         Parameters
         ----------
@@ -550,85 +589,116 @@ class _Data:
         def opened(data: Any, name: str, like: Encoder | None = None, **read: Any) -> Domain:
             return as_domain(data, name, like=like, **read, **({"size": size} if size else {}))
 
-        labelled = opened(source, "source")
-        like = encoder_of(labelled)
+        first, *rest = _several(source)
+        labelled = [opened(first, "source")]
+        like = encoder_of(labelled[0])
+        labelled += [opened(one, f"source {at}", like) for at, one in enumerate(rest, start=2)]
         read = {} if method == "train-on-target" else {"labels": False}  # else dropped unread
-        other = None if target is None else opened(target, "target", like, **read)
+        given = [] if target is None else _several(target)
+        others = [
+            opened(one, "target" if at == 1 else f"target {at}", like, **read)
+            for at, one in enumerate(given, start=1)
+        ]
         if method == "train-on-target":
-            if other is None or not other.labelled_count:
+            if not others or not all(one.labelled_count for one in others):
                 raise InputError("train-on-target needs a target with labels")
-            labelled, other = other, None
-        elif other is None and isinstance(method, str) and method not in ONE_DOMAIN:
-            raise InputError(f"method '{method}' needs a target; without one, take 'source-only'")
-        check_domains([labelled])
+            labelled, others = others, []
+        elif (
+            not (others or adversaries or len(labelled) > 1)
+            and isinstance(method, str)
+            and method not in ONE_DOMAIN
+        ):
+            raise InputError(
+                f"method '{method}' needs a target; without one, take 'source-only', or name "
+                "an attribute that the features must not tell (adversaries=[Adversary(…)])"
+            )
+        check_domains(labelled)
         labelled, evaluated = _split(labelled, held_out, like)
-        encoder = fit_encoder(labelled)  # of the training part alone
-        labelled = encode(labelled, encoder)
-        if evaluated is not None:
-            evaluated = encode(evaluated, encoder, labels=True)
-        if other is not None:
-            other = other if other.labels_kept else other.without_labels()
-            other = encode(other, encoder)
-            other = _renumbered(other, labelled) if other.labels_kept else other
+        encoder = fit_encoder(labelled[0])  # of the training part alone
+        labelled = [encode(one, encoder) for one in labelled]
+        evaluated = [encode(one, encoder, labels=True) for one in evaluated]
+        others = [one if one.labels_kept else one.without_labels() for one in others]
+        others = [encode(one, encoder) for one in others]
         tested = None
         if test is not None:
             tested = encode(opened(test, "test", encoder), encoder, labels=True)
+        leading = labelled[0]
         return _Data(
-            labelled, other, _renumbered(evaluated, labelled), _renumbered(tested, labelled)
+            (leading, *(_renumbered(one, leading) for one in labelled[1:])),
+            tuple(_renumbered(one, leading) if one.labels_kept else one for one in others),
+            tuple(_renumbered(one, leading) for one in evaluated),
+            None if tested is None else _renumbered(tested, leading),
         )
 
     def in_colour(self) -> _Data:
         """Grey images shown as colour."""
 
-        def shown(domain: Domain | None) -> Domain | None:
-            grey = domain is not None and len(domain) and domain.is_images and domain.shape[0] == 1
-            return domain.as_colour() if domain is not None and grey else domain
+        def shown(domain: Domain) -> Domain:
+            grey = len(domain) and domain.is_images and domain.shape[0] == 1
+            return domain.as_colour() if grey else domain
 
-        source = shown(self.source)
-        assert source is not None
-        return _Data(source, shown(self.target), shown(self.held_out), shown(self.test))
+        return _Data(
+            tuple(map(shown, self.sources)),
+            tuple(map(shown, self.targets)),
+            tuple(map(shown, self.held_outs)),
+            None if self.test is None else shown(self.test),
+        )
 
     def with_one_shape(self) -> _Data:
         """All with one number of channels; images of different sizes are refused.
 
-        Source and target decide which: what is only evaluated on decides nothing.
+        Sources and targets decide which: what is only evaluated on decides nothing.
         """
-        trained = [self.source] if self.target is None else [self.source, self.target]
-        source, *rest = match_colours(trained)
-        others = []
-        for one in (self.held_out, self.test):
-            if one is not None and len(one) and one.is_images and source.is_images:
+        matched = match_colours([*self.sources, *self.targets])
+        source = matched[0]
+
+        def fitted(one: Domain) -> Domain:
+            if len(one) and one.is_images and source.is_images:
                 one = with_channels(one, source.shape[0])
-            if one is not None:
-                match_colours([source, one])
-            others.append(one)
-        held_out, test = others
-        return replace(
-            self, source=source, target=rest[0] if rest else None, held_out=held_out, test=test
+            match_colours([source, one])
+            return one
+
+        return _Data(
+            tuple(matched[: len(self.sources)]),
+            tuple(matched[len(self.sources) :]),
+            tuple(map(fitted, self.held_outs)),
+            None if self.test is None else fitted(self.test),
         )
 
 
-def _split(source: Domain, held_out: Any, like: Encoder | None) -> tuple[Domain, Domain | None]:
-    """The source and what it is evaluated on: a share of itself, or other data."""
+def _several(data: Any) -> list[Any]:
+    """A list of domains, or of what is surely one each, as several; anything else as one."""
+    if not isinstance(data, list) or not data:
+        return [data]
+    sure = [isinstance(one, Domain | Path | Dataset | DataLoader) or is_frame(one) for one in data]
+    if all(sure):
+        return data
+    if any(isinstance(one, Domain) for one in data):
+        strange = type(data[sure.index(False)]).__name__
+        raise InputError(
+            f"a list of several domains holds a {strange}: make a Domain of each (from_arrays(…), "
+            "from_folder(…))"
+        )
+    return [data]
+
+
+def _split(
+    sources: list[Domain], held_out: Any, like: Encoder | None
+) -> tuple[list[Domain], list[Domain]]:
+    """The sources and what they are evaluated on: a share of each, or other data."""
     if not isinstance(held_out, int | float) or isinstance(held_out, bool):
-        return source, as_domain(held_out, "held-out source", like=like)
+        found = [as_domain(one, "held-out source", like=like) for one in _several(held_out)]
+        return sources, found
     if not 0 <= held_out < 1:
         raise InputError(f"held_out is a share from 0 to 1, or data, not {held_out}")
-    return source.split(float(held_out)) if held_out else (source, None)
+    if not held_out:
+        return sources, []
+    parts = [one.split(float(held_out)) for one in sources]
+    return [rest for rest, _ in parts], [out for _, out in parts]
 
 
-@overload
-def _renumbered(domain: Domain, source: Domain) -> Domain: ...
-
-
-@overload
-def _renumbered(domain: None, source: Domain) -> None: ...
-
-
-def _renumbered(domain: Domain | None, source: Domain) -> Domain | None:
+def _renumbered(domain: Domain, source: Domain) -> Domain:
     """With the source's class numbers: by name, where both have names."""
-    if domain is None:
-        return None
     if source.classes is None:
         return with_numbers(domain, source.class_count or 0) if source.is_classification else domain
     return with_classes(domain, source.classes)
@@ -647,7 +717,7 @@ def _named_network(
     """The network of that name, built for the data; and the data in the colours that it takes."""
     if made_for is not None and made_for.channels == 3:
         data = data.in_colour()
-    shapes = [d.shape for d in (data.source, data.target) if d is not None and d.is_images]
+    shapes = [d.shape for d in (*data.sources, *data.targets) if d.is_images]
     size = (shapes[0][1], shapes[0][2]) if shapes else (1, 1)
     channels = max((shape[0] for shape in shapes), default=1)
     source = data.source
@@ -683,8 +753,8 @@ def _completed(given: Provenance, data: _Data) -> Provenance:
     """Names of the data where nothing better is known."""
     return replace(
         given,
-        source=given.source or data.source.name,
-        target=given.target or (None if data.target is None else data.target.name),
+        source=given.source or " + ".join(one.name for one in data.sources),
+        target=given.target or " + ".join(one.name for one in data.targets) or None,
         test=given.test or (None if data.test is None else data.test.name),
     )
 
@@ -740,8 +810,46 @@ def _task(given: Task | str | None, adapter: DomainAdapter, source: Domain, reci
     )
 
 
-def _objective(method: str | Objective, label_loss: LabelLoss | None, task: Task) -> Objective:
+def _placed(
+    adversaries: Sequence[Adversary],
+    network: nn.Module,
+    layer: str | None,
+    method: str | Objective,
+) -> tuple[Adversary, ...]:
+    """The adversaries, each with the name of its layer."""
+    if method not in WITH_ADVERSARIES:
+        named = f"'{method}'" if isinstance(method, str) else type(method).__name__
+        raise InputError(
+            f"adversaries are for the methods {' and '.join(WITH_ADVERSARIES)}, not {named}: each "
+            "of them is a reversal of its own (conditional='class' is CDAN's)"
+        )
+    blueprint = blueprint_of(network)
+    attached = layer or (None if blueprint is None else blueprint.layer)
+    Adversaries(tuple(adversaries))  # what is wrong with them by themselves
+    gone = next((one for one in adversaries if one.layer is None and attached is None), None)
+    if gone is not None:
+        raise InputError(
+            f"name the layer of the adversary of '{gone.attribute}': Adversary("
+            f"'{gone.attribute}', layer=…), or layer=… for all; revgrad.layers(network, example) "
+            "lists those that can be"
+        )
+    return tuple(replace(one, layer=one.layer or attached) for one in adversaries)
+
+
+def _objective(
+    method: str | Objective,
+    label_loss: LabelLoss | None,
+    task: Task,
+    adversaries: tuple[Adversary, ...] | None = None,
+) -> Objective:
     """The method's objective with the task's loss, unless another was given."""
+    if adversaries is not None:
+        learned = Stabilised().learned if method == "stabilised" else None
+        if any(one.conditional for one in adversaries) and not task.one_class:
+            raise InputError(
+                f"conditional='class' is for one class a sample, and this is {task.noun}"
+            )
+        return Adversaries(adversaries, label_loss or task.label_loss, learned)
     if isinstance(method, str):
         if method in FOR_CLASSES and not task.one_class:
             raise InputError(
@@ -760,28 +868,43 @@ def _objective(method: str | Objective, label_loss: LabelLoss | None, task: Task
 def _adapter(
     network: nn.Module,
     layer: str | None,
-    source: Domain,
-    target: Domain | None,
+    sources: Sequence[Domain],
+    targets: Sequence[Domain],
     recipe: Recipe,
     settings: Settings,
     output: str | int | None,
+    adversaries: tuple[Adversary, ...] | None = None,
 ) -> DomainAdapter:
-    """The network cut at the layer, with its preprocessing and a domain classifier."""
+    """The network cut at the layer, with its preprocessing and a domain classifier, or the heads of
+    adversaries."""
     method = recipe.method  # whose head, where it has its own, depends on no loss
     made = OBJECTIVES[method](cross_entropy) if isinstance(method, str) else method
     blueprint = blueprint_of(network)
     attached = layer or (None if blueprint is None else blueprint.layer)
+    if adversaries is not None:
+        attached = adversaries[0].layer
     if attached is None:
         raise InputError(
             "name the layer that the domain classifier is attached to (layer=…); "
             "revgrad.layers(network, example) lists those that can be"
         )
-    domains = [source] if target is None else [source, target]
+    domains = [*sources, *targets]
+    if len(domains) > 2 and method in TWO_DOMAINS:
+        raise InputError(
+            f"method '{method}' is for one source and one target, not {len(domains)} domains: "
+            "adversaries=[Adversary(conditional='class')] would do for several, or pool them "
+            "(revgrad.joined)"
+        )
     prepare = recipe.preprocessing
     if isinstance(prepare, str):
         prepare = Preprocessing.suited(network, *domains, per_image=prepare == "per-image")
     widths = recipe.domain_classifier
     if isinstance(widths, nn.Module):
+        if adversaries is not None:
+            raise InputError(
+                "with adversaries, a module of your own is a head of one of them: "
+                "Adversary(…, classifier=module)"
+            )
         return DomainAdapter(
             network,
             attached,
@@ -792,12 +915,25 @@ def _adapter(
         )
     if widths is None:
         widths = DOMAIN_CLASSIFIER if blueprint is None else blueprint.domain_classifier
+    source = sources[0]
     example = source.batch([0, min(1, len(source) - 1)], augment=False).inputs
+    if adversaries is not None:
+        told = {one.attribute: _told_apart(one.attribute, sources, targets) for one in adversaries}
+        return DomainAdapter.attach_heads(
+            network,
+            heads_for(adversaries, attached, told, widths, settings.seed, recipe.normalise),
+            example,
+            preprocessing=prepare,
+            batch_norm=settings.batch_norm,
+            output=output,
+            for_classes=any(one.conditional for one in adversaries),
+        )
     return DomainAdapter.attach(
         network,
         attached,
         example,
         hidden=widths,
+        domains=max(len(domains), 2),
         preprocessing=prepare,
         batch_norm=settings.batch_norm,
         normalise=recipe.normalise,
@@ -805,6 +941,15 @@ def _adapter(
         make_head=made.make_head if isinstance(made, NeedsHead) else None,
         output=output,
     )
+
+
+def _told_apart(attribute: str, sources: Sequence[Domain], targets: Sequence[Domain]) -> int:
+    """Outputs of a head that tells the attribute."""
+    domains = [*sources, *targets]
+    if attribute == DOMAIN:
+        return len(domains) if len(domains) > 2 else 1
+    known = [(one.name, one.attributes.get(attribute), len(one)) for one in domains]
+    return share_attribute(attribute, known, [1] * len(domains)).outputs
 
 
 def _registered_network(folder: Path, config: RunConfig) -> nn.Module:

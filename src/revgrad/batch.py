@@ -98,9 +98,11 @@ def describe_inputs(inputs: Inputs) -> str:
 
 def _holds_tensors(value: Any) -> bool:
     """Whether a field of a batch is a tensor or nested inputs, rather than counts."""
+    if isinstance(value, dict):
+        value = tuple(value.values())
     if isinstance(value, tuple):
         return bool(value) and isinstance(value[0], Tensor)
-    return isinstance(value, Tensor | dict)
+    return isinstance(value, Tensor)
 
 
 class Samples(NamedTuple):
@@ -116,7 +118,7 @@ class Samples(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """One step's samples, grouped by domain: the source's first, then the target's, then others.
+    """One step's samples, grouped by domain: the sources' first, then the targets'.
 
     total_samples, total_labelled, total_sizes
               the same counts over all processes: losses are local sums divided by them
@@ -133,13 +135,20 @@ class Batch(NamedTuple):
     labelled
         (n,) bool: which samples have a label. A label's value never means "unknown"
     domains
-        (n,) int64: 0 source, 1 target, more where there are more
+        (n,) int64: 0 source, 1 target; of several sources or targets the sources first
     sizes
         samples per domain, so that one domain's samples are a slice
     prefix
         where exactly the first `prefix` samples are labelled, their number; else None
     weights
         (n,) float32: how much each label counts; None: all alike. 0 where there is no label
+    sources
+        how many of the domains are sources
+    attributes
+        by name, (n,): int64 numbers of categories, −1 where a value is missing; or floats,
+        standardised, NaN where missing
+    attribute_totals
+        by name, the samples of all processes whose value is known
     """
 
     inputs: Inputs
@@ -153,6 +162,9 @@ class Batch(NamedTuple):
     total_sizes: tuple[int, ...]
     weights: Tensor | None = None
     total_weight: float | None = None
+    sources: int = 1
+    attributes: dict[str, Tensor] | None = None
+    attribute_totals: dict[str, int] | None = None
 
     @property
     def labelled_samples(self) -> slice | Tensor:
@@ -180,11 +192,23 @@ class Batch(NamedTuple):
         """The batch with its tensors on `device`."""
         return self.map(lambda tensor: tensor.to(device, non_blocking=True))
 
+    def source_and_target(self) -> tuple[slice, slice]:
+        """The samples of all sources, and those of all targets."""
+        border = sum(self.sizes[: self.sources])
+        return slice(0, border), slice(border, sum(self.sizes))
+
+    @property
+    def total_sources_and_targets(self) -> tuple[int, int]:
+        """The samples of all sources and of all targets, over all processes."""
+        sources = sum(self.total_sizes[: self.sources])
+        return sources, sum(self.total_sizes) - sources
+
     @staticmethod
     def of(
         *parts: Samples,
         total_labelled: int | None = None,
         total_sizes: Sequence[int] | None = None,
+        sources: int = 1,
     ) -> Batch:
         """One batch from the samples of each domain, in the order of the domains.
 
@@ -224,4 +248,5 @@ class Batch(NamedTuple):
             total_samples=sum(totals),
             total_labelled=count if total_labelled is None else total_labelled,
             total_sizes=totals,
+            sources=sources,
         )

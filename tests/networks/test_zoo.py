@@ -159,7 +159,9 @@ def test_a_file_of_weights_fills_all_but_the_classifier(suffix: str, tmp_path: P
     assert {name for name in own if name not in theirs} == {"fc.output.weight", "fc.output.bias"}
     for name, value in theirs.items():
         assert name.startswith("fc.") or torch.equal(own[name], value), name
-    groups = parameter_groups(network, nn.Linear(1, 1), revgrad.Settings(pretrained_lr_factor=0.1))
+    groups = parameter_groups(
+        network, [nn.Linear(1, 1)], revgrad.Settings(pretrained_lr_factor=0.1)
+    )
     fast = {
         id(value) for group in groups if group["rate_factor"] == 1.0 for value in group["params"]
     }

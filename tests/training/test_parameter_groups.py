@@ -51,7 +51,7 @@ def test_steps_by_hand_with_rates_by_layer() -> None:
 
 
 def factors(network: nn.Module, **settings: Any) -> dict[str, float]:
-    groups = parameter_groups(network, nn.Linear(1, 1), Settings(**settings))
+    groups = parameter_groups(network, [nn.Linear(1, 1)], Settings(**settings))
     by_id = {id(value): group["rate_factor"] for group in groups for value in group["params"]}
     return {name: by_id[id(value)] for name, value in network.named_parameters()}
 

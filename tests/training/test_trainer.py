@@ -68,7 +68,7 @@ def assert_close(left: dict[str, Tensor], right: dict[str, Tensor], limit: float
 
 def test_the_defaults_are_the_papers() -> None:
     s = Settings()
-    assert (s.batch_size, s.source_share, s.sizes(2)) == (128, 0.5, [64, 64])
+    assert (s.batch_size, s.source_share, s.sizes([900], [800])) == (128, 0.5, [64, 64])
     assert s.learning_rate == Annealed(0.01, 10.0, 0.75)
     assert s.adaptation_factor == RampUp(10.0, 1.0)
     assert (s.optimiser, s.momentum) == ("sgd", 0.9)
@@ -368,8 +368,8 @@ def test_a_log_record_is_the_mean_of_its_window() -> None:
 def test_kept_losses_hold_no_graph() -> None:
     trainer = vector_trainer(log_every=0)
     trainer.train_step(0)
-    kept = [value for value in trainer.window.steps[0][:3] if value is not None]
-    assert len(kept) == 3  # L_y, L_d and the domain classifier's logits
+    kept = [value for value in trainer.window.steps[0].losses[:4] if value is not None]
+    assert len(kept) == 4  # L_y, L_d, the domain classifier's logits; the total without its graph
     assert not any(value.requires_grad for value in kept)
 
 

@@ -5,7 +5,8 @@ graph in two, `tap.py` is the way for networks without a graph and `crossing.py`
 `listing.py` lists the layers.
 """
 
-from revgrad.cutting.cuts import Cut, cut
+from revgrad.cutting.cuts import Cut, CutOutput, cut, cut_at_all
 from revgrad.cutting.listing import Layer, layers
+from revgrad.cutting.tap import call_order
 
-__all__ = ["Cut", "Layer", "cut", "layers"]
+__all__ = ["Cut", "CutOutput", "Layer", "call_order", "cut", "cut_at_all", "layers"]

@@ -7,12 +7,12 @@ network's own parameters; the network stays as it is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from torch import Tensor, fx, nn
 
-from revgrad.batch import Inputs, part_of
+from revgrad.batch import Inputs, part_of, sample_count
 from revgrad.cutting.crossing import crossing_names
 from revgrad.cutting.splitting import (
     GraphSplit,
@@ -21,7 +21,7 @@ from revgrad.cutting.splitting import (
     predictor_graph,
     split_graph,
 )
-from revgrad.cutting.tap import check_features, choose_samples, run_tapped
+from revgrad.cutting.tap import OtherTaps, check_features, choose_samples, run_tapped
 from revgrad.cutting.tracing import Trace, Untraceable, trace
 from revgrad.errors import CutError, unknown
 
@@ -29,6 +29,19 @@ log = logging.getLogger("revgrad")
 
 #: Layers that return more than one tensor.
 _NOT_ONE_TENSOR = (nn.RNNBase, nn.MultiheadAttention, nn.LSTMCell)
+
+
+class CutOutput(NamedTuple):
+    """One pass of n samples through a cut network."""
+
+    features: Tensor  # of the layer it is cut at, (n, …)
+    others: tuple[Tensor, ...]  # of the other layers that are watched, (n, …) each
+    predictions: Any | None  # the label predictor's, for the chosen samples
+
+    @property
+    def all_features(self) -> tuple[Tensor, ...]:
+        """Of the layer it is cut at, then of the others."""
+        return (self.features, *self.others)
 
 
 class Cut:
@@ -51,6 +64,8 @@ class Cut:
         why a tap is used, in one line, else None
     output
         the part of the network's output that the label predictor gives (`part_of`)
+    also
+        layers in front of it whose outputs are wanted too
     """
 
     __slots__ = (
@@ -59,6 +74,7 @@ class Cut:
         "_forced",
         "_front",
         "_watched",
+        "also",
         "layer",
         "network",
         "output",
@@ -76,9 +92,11 @@ class Cut:
         reason: str | None = None,
         forced: bool = False,
         output: str | int | None = None,
+        also: tuple[str, ...] = (),
     ) -> None:
         self.network = network
         self.layer = layer
+        self.also = also
         self.output = output
         self.reason = reason
         self.predictor: nn.Module | None = None if parts is None else parts[1]
@@ -96,11 +114,7 @@ class Cut:
 
     def features(self, inputs: Inputs) -> Tensor:
         """The feature extractor's output for all samples, (n, ...)."""
-        values = self._values(inputs)
-        if self._front is None or values is None:
-            return run_tapped(self.network, self.layer, inputs, None)[0]
-        features = self._front(self.network, *values)
-        return check_features(self.layer, features, values[0].shape[0])
+        return self.run(inputs, None).features
 
     def forward(self, inputs: Inputs, chosen: slice | Tensor | None) -> tuple[Tensor, Any | None]:
         """(features of all n samples, the label predictor's output for the chosen ones).
@@ -109,20 +123,26 @@ class Cut:
         predictor does not run and the second is None. Raises CutError where values other than the
         features are needed behind the layer and only running the network shows it (a tap).
         """
+        found = self.run(inputs, chosen)
+        return found.features, found.predictions
+
+    __call__ = forward
+
+    def run(self, inputs: Inputs, chosen: slice | Tensor | None) -> CutOutput:
+        """`forward` with the outputs of the layers in `also`, of the same pass."""
         values = self._values(inputs)
         if self._front is None or self._behind is None or values is None:
             return self._run_tapped(inputs, chosen)
-        features = check_features(
-            self.layer, self._front(self.network, *values), values[0].shape[0]
-        )
-        if chosen is None:
-            return features, None
-        handed = choose_samples(features, chosen)
-        if not handed.shape[0]:
-            return features, None
-        return features, self._behind(self.network, handed)
-
-    __call__ = forward
+        count = values[0].shape[0]
+        extracted = self._front(self.network, *values)
+        features, *others = extracted if self.also else (extracted,)
+        check_features(self.layer, features, count)
+        for name, one in zip(self.also, others, strict=True):
+            check_features(name, one, count)
+        handed = None if chosen is None else choose_samples(features, chosen)
+        if handed is None or not handed.shape[0]:
+            return CutOutput(features, tuple(others), None)
+        return CutOutput(features, tuple(others), self._behind(self.network, handed))
 
     def predict(self, features: Tensor) -> Any:
         """The label predictor's output for features (m, ...), which stay as they are."""
@@ -133,17 +153,16 @@ class Cut:
             )
         return self._behind(self.network, features.clone())
 
-    def _run_tapped(
-        self, inputs: Inputs, chosen: slice | Tensor | None
-    ) -> tuple[Tensor, Any | None]:
+    def _run_tapped(self, inputs: Inputs, chosen: slice | Tensor | None) -> CutOutput:
         mode = self.network.training
         watched = mode not in self._watched
-        features, output = run_tapped(
-            self.network, self.layer, inputs, chosen, watched=watched, part=self.output
-        )
+        with OtherTaps(self.network, self.also, sample_count(inputs)) as others:
+            features, output = run_tapped(
+                self.network, self.layer, inputs, chosen, watched=watched, part=self.output
+            )
         if output is not None:
             self._watched.add(mode)
-        return features, output
+        return CutOutput(features, others.features(self.layer), output)
 
     def _values(self, inputs: Inputs) -> tuple[Tensor, ...] | None:
         """The inputs in the graph's order; None where they are not exactly the graph's inputs."""
@@ -157,7 +176,7 @@ class Cut:
         return inputs if len(inputs) == len(names) else None
 
     def __reduce__(self) -> Any:  # copies and pickles: of the network, cut again
-        return _again, (self.network, self.layer, self._forced, self.output)
+        return _again, (self.network, self.layer, self._forced, self.output, self.also)
 
     def __repr__(self) -> str:
         how = "traced" if self.traced else f"tapped: {self.reason}"
@@ -165,12 +184,18 @@ class Cut:
 
 
 def cut(
-    network: nn.Module, layer: str, *, tap: bool = False, output: str | int | None = None
+    network: nn.Module,
+    layer: str,
+    *,
+    tap: bool = False,
+    output: str | int | None = None,
+    also: Sequence[str] = (),
 ) -> Cut:
     """Cut `network` right behind `layer`, a name as in `network.named_modules()`.
 
     Of a network that returns several values, `output` says which one the label predictor gives: a
-    key, an attribute or a place. The others may then cross the cut.
+    key, an attribute or a place. The others may then cross the cut. `also` names layers in front of
+    this one whose outputs `Cut.run` gives too, of the same pass.
 
     Raises CutError where the cut is impossible: other tensors cross it, the layer is called twice
     or never, nothing is left behind it. `tap=True` uses a tap even where the network can be traced
@@ -179,22 +204,47 @@ def cut(
     modules = dict(network.named_modules(remove_duplicate=False))
     if layer == "":
         raise CutError("'' is the whole network: name a layer inside it to cut at")
-    if layer not in modules:
-        raise unknown("layer", layer, (name for name in modules if name))
-    if isinstance(modules[layer], _NOT_ONE_TENSOR):
-        kind = type(modules[layer]).__name__
-        raise CutError(f"layer '{layer}' ({kind}) does not return one tensor: can't cut there")
+    others = tuple(also)
+    for one in (layer, *others):
+        if one not in modules:
+            raise unknown("layer", one, (name for name in modules if name))
+        if isinstance(modules[one], _NOT_ONE_TENSOR):
+            kind = type(modules[one]).__name__
+            raise CutError(f"layer '{one}' ({kind}) does not return one tensor: can't cut there")
     if tap:
-        return Cut(network, layer, parts=None, reason="asked for", forced=True, output=output)
+        return Cut(
+            network, layer, parts=None, reason="asked for", forced=True, output=output, also=others
+        )
     try:
-        traced = trace(network, layer)
+        traced = trace(network, layer, *others)
         if output is not None:
             _keep_part(traced.graph, output)
-        return _cut_graph(network, layer, traced, output)
+        return _cut_graph(network, layer, traced, output, others)
     except Untraceable as error:
         reason = str(error)
     log.info("cutting %s at '%s' with a tap: %s", type(network).__name__, layer, reason)
-    return Cut(network, layer, parts=None, reason=reason, output=output)
+    return Cut(network, layer, parts=None, reason=reason, output=output, also=others)
+
+
+def cut_at_all(network: nn.Module, layers: Sequence[str], output: str | int | None = None) -> Cut:
+    """Cut `network` at the one of these layers that lies behind all the others; `also` has those.
+
+    Of a network that can only be tapped, the one that is defined last: `call_order` knows better.
+    """
+    wanted = list(dict.fromkeys(layers))
+    if len(wanted) == 1:
+        return cut(network, wanted[0], output=output)
+    names = [name for name, _ in network.named_modules(remove_duplicate=False)]
+    strange = next((one for one in wanted if one not in names), None)
+    if strange is not None:
+        raise unknown("layer", strange, (name for name in names if name))
+    last = max(wanted, key=names.index)
+    for at in (last, *(one for one in wanted if one != last)):
+        try:
+            return cut(network, at, output=output, also=[one for one in wanted if one != at])
+        except CutError:
+            continue
+    return cut(network, last, output=output, also=[one for one in wanted if one != last])
 
 
 def _keep_part(graph: fx.Graph, part: str | int) -> None:
@@ -213,8 +263,39 @@ def _acts(node: fx.Node) -> bool:
 
 
 def _cut_graph(
-    network: nn.Module, layer: str, traced: Trace, output: str | int | None = None
+    network: nn.Module,
+    layer: str,
+    traced: Trace,
+    output: str | int | None = None,
+    also: tuple[str, ...] = (),
 ) -> Cut:
+    at = _only_call(network, traced, layer)
+    others = [_only_call(network, traced, one) for one in also]
+    found = split_graph(traced.graph, at, network)
+    if found.problem is not None:
+        hint = _hint(network, traced, at)
+        raise CutError(f"layer '{layer}' {found.problem}{hint}")
+    if found.crossing:
+        raise CutError(
+            f"can't cut at layer '{layer}': {crossing_values(found)} used behind it as well"
+            f"{_hint(network, traced, at)}"
+        )
+    behind = [one for one, node in zip(also, others, strict=True) if node in found.behind]
+    if behind:
+        raise CutError(f"layer '{behind[0]}' does not lie in front of '{layer}'")
+    if found.sizes:
+        sizes = ", ".join(f"'{node.name}'" for node in found.sizes)
+        raise Untraceable(f"sizes or kinds of earlier values are used behind the layer ({sizes})")
+    graph = feature_graph(traced.graph, found, others)
+    front = fx.GraphModule(network, graph, "FeatureExtractor")
+    predictor = fx.GraphModule(network, predictor_graph(traced.graph, found), "LabelPredictor")
+    _share_buffers(network, predictor)
+    parts = (type(front).forward, predictor)
+    return Cut(network, layer, parts=parts, arguments=traced.arguments, output=output, also=also)
+
+
+def _only_call(network: nn.Module, traced: Trace, layer: str) -> fx.Node:
+    """The node of the one call of a layer."""
     module = network.get_submodule(layer)
     names = [name for name in traced.calls if network.get_submodule(name) is module]
     calls = traced.calls[names[0]] if names else []
@@ -222,23 +303,7 @@ def _cut_graph(
         fault = "is never reached" if not calls else f"is called {len(calls)} times"
         near = next((node for node in calls if node is not None), None)
         raise CutError(f"layer '{layer}' {fault}: can't cut there{_hint(network, traced, near)}")
-    found = split_graph(traced.graph, calls[0], network)
-    if found.problem is not None:
-        hint = _hint(network, traced, calls[0])
-        raise CutError(f"layer '{layer}' {found.problem}{hint}")
-    if found.crossing:
-        raise CutError(
-            f"can't cut at layer '{layer}': {crossing_values(found)} used behind it as well"
-            f"{_hint(network, traced, calls[0])}"
-        )
-    if found.sizes:
-        sizes = ", ".join(f"'{node.name}'" for node in found.sizes)
-        raise Untraceable(f"sizes or kinds of earlier values are used behind the layer ({sizes})")
-    front = fx.GraphModule(network, feature_graph(traced.graph, found), "FeatureExtractor")
-    behind = fx.GraphModule(network, predictor_graph(traced.graph, found), "LabelPredictor")
-    _share_buffers(network, behind)
-    parts = (type(front).forward, behind)
-    return Cut(network, layer, parts=parts, arguments=traced.arguments, output=output)
+    return calls[0]
 
 
 def crossing_values(found: GraphSplit) -> str:
@@ -281,5 +346,7 @@ def _share_buffers(network: nn.Module, part: fx.GraphModule) -> None:
             part.get_submodule(owner)._buffers = source._buffers
 
 
-def _again(network: nn.Module, layer: str, tap: bool, output: str | int | None) -> Cut:
-    return cut(network, layer, tap=tap, output=output)
+def _again(
+    network: nn.Module, layer: str, tap: bool, output: str | int | None, also: tuple[str, ...]
+) -> Cut:
+    return cut(network, layer, tap=tap, output=output, also=also)

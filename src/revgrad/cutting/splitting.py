@@ -124,9 +124,12 @@ def split_graph(graph: fx.Graph, at: fx.Node, root: nn.Module) -> GraphSplit:
     )
 
 
-def feature_graph(graph: fx.Graph, cut: GraphSplit) -> fx.Graph:
-    """The feature extractor: a graph from the inputs to the value of `cut.at`."""
+def feature_graph(graph: fx.Graph, cut: GraphSplit, also: Sequence[fx.Node] = ()) -> fx.Graph:
+    """The feature extractor: a graph from the inputs to the value of `cut.at`; with `also`, to a
+    tuple of it and copies of these nodes' values, taken before an operation in place can change
+    them."""
     part = fx.Graph()
+    taken: dict[fx.Node, fx.Node] = {}
     copies: dict[fx.Node, fx.Node] = {}
     for node in graph.nodes:
         unused = node in cut.carried and all(
@@ -135,7 +138,10 @@ def feature_graph(graph: fx.Graph, cut: GraphSplit) -> fx.Graph:
         if node in cut.behind or node.op == "output" or unused:
             continue
         copies[node] = part.node_copy(node, copies.__getitem__)
-    part.output(copies[cut.at])
+        if node in also:
+            taken[node] = part.call_method("clone", (copies[node],))
+    at = copies[cut.at]
+    part.output((at, *(taken[node] for node in also)) if also else at)
     return part
 
 

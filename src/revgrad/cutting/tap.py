@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
+from torch.utils.hooks import RemovableHandle
 
 from revgrad.batch import Inputs, call_on, part_of, sample_count
 from revgrad.cutting.crossing import CrossingWatch, crossing_names
-from revgrad.errors import CutError
+from revgrad.errors import CutError, unknown
 
 _ADVICE = "revgrad.layers(network, example) lists the layers that work"
 _SHAPES = re.compile(r"size|shape|dimension|batch|match|element|index|broadcast", re.IGNORECASE)
@@ -66,6 +69,61 @@ class _Tap:
         if self.watch is not None:
             self.watch.hand_on(self.handed)
         return self.handed
+
+
+def call_order(network: nn.Module, layers: Sequence[str], inputs: Inputs) -> list[str]:
+    """The layers in the order in which they end when the network runs on `inputs`."""
+    modules = dict(network.named_modules(remove_duplicate=False))
+    ended: list[str] = []
+    handles: list[RemovableHandle] = []
+    try:
+        for layer in layers:
+            if layer not in modules:
+                raise unknown("layer", layer, (name for name in modules if name))
+
+            def note(*_: Any, layer: str = layer) -> None:
+                ended.append(layer)
+
+            handles.append(modules[layer].register_forward_hook(note))
+        call_on(network, inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    gone = next((layer for layer in layers if layer not in ended), None)
+    if gone is not None:
+        raise CutError(f"layer '{gone}' is never reached; {_ADVICE}")
+    return list(dict.fromkeys(ended))
+
+
+class OtherTaps:
+    """Inside, keeps copies of the outputs of further layers of a running network."""
+
+    def __init__(self, network: nn.Module, layers: Sequence[str], count: int) -> None:
+        self.network, self.layers, self.count = network, layers, count
+        self._found: dict[str, Tensor] = {}
+        self._handles: list[RemovableHandle] = []
+
+    def __enter__(self) -> OtherTaps:
+        for layer in self.layers:
+            hook = partial(self._take, layer)
+            self._handles.append(self.network.get_submodule(layer).register_forward_hook(hook))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+    def features(self, at: str) -> tuple[Tensor, ...]:
+        """In the order of the layers, all samples of each."""
+        gone = next((layer for layer in self.layers if layer not in self._found), None)
+        if gone is not None:
+            raise CutError(f"layer '{gone}' does not lie in front of '{at}'")
+        return tuple(self._found[layer] for layer in self.layers)
+
+    def _take(self, layer: str, module: nn.Module, args: Any, output: Any) -> None:
+        if layer in self._found:
+            raise CutError(f"layer '{layer}' is called more than once: can't cut there")
+        self._found[layer] = check_features(layer, output, self.count).clone()
 
 
 def check_features(layer: str, output: Any, count: int) -> Tensor:

@@ -49,15 +49,16 @@ class Trace:
     calls: dict[str, list[fx.Node | None]]
 
 
-def trace(network: nn.Module, layer: str | None = None) -> Trace:
-    """Trace `network`, with `layer` as one node; raise `Untraceable` where that is not faithful."""
+def trace(network: nn.Module, *layers: str) -> Trace:
+    """Trace `network`, with `layers` as one node each, but for one that holds another of them;
+    raise `Untraceable` where that is not faithful."""
     if "forward" in vars(network):
         raise Untraceable("its forward was replaced on the object")
     arguments = required_arguments(network)
     if not arguments:
         raise Untraceable("its forward names no required argument")
-    training = _trace_once(network, layer, arguments, training=True)
-    evaluation = _trace_once(network, layer, arguments, training=False)
+    training = _trace_once(network, layers, arguments, training=True)
+    evaluation = _trace_once(network, layers, arguments, training=False)
     if _steps(training.graph) != _steps(evaluation.graph):
         raise Untraceable("what its forward does depends on the training mode")
     return training
@@ -89,7 +90,7 @@ def double(network: nn.Module) -> nn.Module:
 
 
 def _trace_once(
-    network: nn.Module, layer: str | None, arguments: tuple[str, ...], *, training: bool
+    network: nn.Module, layers: tuple[str, ...], arguments: tuple[str, ...], *, training: bool
 ) -> Trace:
     try:
         subject = double(network)
@@ -97,7 +98,7 @@ def _trace_once(
         raise Untraceable(f"it can't be copied for tracing ({_first_line(error)})") from error
     for module in subject.modules():
         module.training = training
-    tracer = _Tracer(subject, layer, arguments)
+    tracer = _Tracer(subject, layers, arguments)
     drawn = random.getstate()
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices=[]))
@@ -150,20 +151,22 @@ class _Value(fx.Proxy):
 class _Tracer(fx.Tracer):
     proxy_buffer_attributes = True  # arithmetic on buffers belongs to the graph
 
-    def __init__(self, root: nn.Module, layer: str | None, arguments: tuple[str, ...]) -> None:
+    def __init__(
+        self, root: nn.Module, layers: tuple[str, ...], arguments: tuple[str, ...]
+    ) -> None:
         super().__init__()
-        self.layer = layer
-        self.layer_module = None if layer is None else root.get_submodule(layer)
+        self.layers = layers
+        self.layer_modules = [root.get_submodule(layer) for layer in layers]
         self.arguments = arguments
         self.calls: dict[str, list[fx.Node | None]] = {}
         self.state = _global_state()
         self._refuse_hooks(root, "the network")
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        if m is self.layer_module:
-            return True
-        if self.layer is not None and self.layer.startswith(f"{module_qualified_name}."):
+        if any(layer.startswith(f"{module_qualified_name}.") for layer in self.layers):
             return False
+        if any(m is one for one in self.layer_modules):
+            return True
         return super().is_leaf_module(m, module_qualified_name)
 
     def create_args_for_root(

@@ -192,7 +192,8 @@ def _pass(
     """One pass: features once, and both classifiers on them."""
     labels, features, domains = [], [], []
     for inputs in chunks(domain, device_of(adapter)):
-        extracted, found = adapter.cut.forward(adapter.preprocessing(inputs), slice(0, None))
+        passed = adapter.cut.run(adapter.preprocessing(inputs), slice(0, None))
+        extracted, found, _ = adapter.outputs_of(passed)
         logits = class_logits(found) if isinstance(found, Tensor) else found
         if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] < 2:
             raise InputError("evidence is for networks that give a logit for each of their classes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -35,19 +36,20 @@ def share_interval(hits: float, count: int, level: float = LEVEL) -> Interval:
 
 
 def mean_share_interval(
-    hits: tuple[float, float], counts: tuple[int, int], level: float = LEVEL
+    hits: Sequence[float], counts: Sequence[int], level: float = LEVEL
 ) -> Interval:
-    """Interval of the mean of two independent shares, from Wilson's of each.
+    """Interval of the mean of two or more independent shares, from Wilson's of each.
 
-    The distances of the two from their limits add in squares (Zou and Donner 2008), as variances
+    The distances of each from their limits add in squares (Zou and Donner 2008), as variances
     do; it keeps its level where a share is near 0 or 1, where the usual normal one is empty.
     """
     pairs = list(zip(hits, counts, strict=True))
     shares = [hit / count for hit, count in pairs]
     each = [share_interval(hit, count, level) for hit, count in pairs]
-    below = math.hypot(*(share - one.low for share, one in zip(shares, each, strict=True))) / 2
-    above = math.hypot(*(one.high - share for share, one in zip(shares, each, strict=True))) / 2
-    mean = sum(shares) / 2
+    low = [share - one.low for share, one in zip(shares, each, strict=True)]
+    high = [one.high - share for share, one in zip(shares, each, strict=True)]
+    below, above = math.hypot(*low) / len(pairs), math.hypot(*high) / len(pairs)
+    mean = sum(shares) / len(pairs)
     return Interval(max(mean - below, 0.0), min(mean + above, 1.0))
 
 

@@ -10,6 +10,7 @@ from revgrad.domains.encoded import encode, encoder_of, fit_encoder
 from revgrad.domains.folder import from_folder
 from revgrad.domains.frame import from_frame, from_table_file
 from revgrad.domains.frame_encoder import FrameEncoder
+from revgrad.domains.joined import joined
 from revgrad.domains.npz import from_npz
 from revgrad.domains.registry import DOMAINS, as_domain, open_domain
 from revgrad.domains.series import from_series, pad_series
@@ -33,6 +34,7 @@ __all__ = [
     "from_series",
     "from_table_file",
     "from_texts",
+    "joined",
     "match_colours",
     "open_domain",
     "pad_series",

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from revgrad.objectives.adversarial import Adversarial, AdversarialEntropy
+from revgrad.objectives.adversaries import Adversaries, Adversary
 from revgrad.objectives.class_confusion import ClassConfusion
 from revgrad.objectives.conditional import ConditionalReversal, PredictionEntropy
 from revgrad.objectives.consistency import AdversarialConsistency
 from revgrad.objectives.losses import (
+    AdversaryLoss,
     Losses,
     Objective,
     domain_decisions,
@@ -33,9 +35,14 @@ __all__ = [
     "FOR_CLASSES",
     "OBJECTIVES",
     "ONE_DOMAIN",
+    "TWO_DOMAINS",
+    "WITH_ADVERSARIES",
     "Adversarial",
     "AdversarialConsistency",
     "AdversarialEntropy",
+    "Adversaries",
+    "Adversary",
+    "AdversaryLoss",
     "ClassConfusion",
     "ConditionalReversal",
     "CovarianceMatching",
@@ -89,6 +96,12 @@ FOR_CLASSES = frozenset(
         *("cdan", "cdan-e", "mcc", "dann-mcc", "mdd"),
     }
 )
+
+#: Methods for one source and one target; the others take several of each.
+TWO_DOMAINS = frozenset({"cdan", "cdan-e", "two-losses"})
+
+#: Methods that several adversaries can take the place of the domain classifier in.
+WITH_ADVERSARIES = ("adversarial", "stabilised")
 
 #: Methods that train on one domain: the lower and the upper bound of Table 1.
 ONE_DOMAIN = frozenset({"source-only", "train-on-target"})

@@ -24,7 +24,7 @@ PROJECTED = 1024
 
 
 class ConditionalDomainClassifier(nn.Module):
-    """(n, …) features and (n, classes) probabilities → (n,) logits of "target".
+    """(n, …) features and (n, classes) probabilities → (n,) logits of "target", or (n, domains).
 
     Its input is the outer product of both, f ⊗ p; where that has more than 4,096 numbers, a random
     projection of it to 1,024, (R_f f) ⊙ (R_p p) / √1024, whose inner products are the outer
@@ -35,7 +35,9 @@ class ConditionalDomainClassifier(nn.Module):
     feature_projection: Tensor | None
     class_projection: Tensor | None
 
-    def __init__(self, features: int, classes: int, hidden: Sequence[int], seed: int = 0) -> None:
+    def __init__(
+        self, features: int, classes: int, hidden: Sequence[int], seed: int = 0, domains: int = 2
+    ) -> None:
         super().__init__()
         self.classes = classes
         self.hidden = tuple(hidden)
@@ -46,7 +48,7 @@ class ConditionalDomainClassifier(nn.Module):
             matrix = torch.randn(width, PROJECTED, generator=generator) if projected else None
             self.register_buffer(name, matrix)
         width = PROJECTED if projected else wide
-        self.classifier = DomainClassifier(width, hidden=hidden, seed=seed)
+        self.classifier = DomainClassifier(width, hidden, domains, seed)
 
     def forward(self, features: Tensor, probabilities: Tensor) -> Tensor:
         return self.classifier(self.joined(features.flatten(1), probabilities))  # type: ignore[no-any-return]

@@ -15,6 +15,18 @@ from revgrad.errors import InputError
 from revgrad.tasks.losses import LabelLoss, cross_entropy
 
 
+class AdversaryLoss(NamedTuple):
+    """What one adversary of several shows of a step: shares of sums over all processes, detached.
+
+    `right`: samples told right; of a number, Σ (1 − squared error), whose mean is the share of its
+    variance that is explained. `known`: this process's samples that have a value.
+    """
+
+    loss: Tensor
+    right: Tensor
+    known: int
+
+
 class Losses(NamedTuple):
     """One step's losses; `total` is minimised, the rest is shown."""
 
@@ -22,6 +34,7 @@ class Losses(NamedTuple):
     label: Tensor | None  # L_y, detached
     domain: Tensor | None  # L_d or another discrepancy of the domains, detached
     domain_logits: Tensor | None  # the domain classifier's output, detached
+    adversaries: tuple[AdversaryLoss, ...] = ()  # where they are more than one domain classifier
 
 
 class Objective(Protocol):

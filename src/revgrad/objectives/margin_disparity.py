@@ -64,10 +64,10 @@ class MarginDisparity:
                 f"outputs; this one gives {tuple(scores.shape[1:])}"
             )
         classes = seen.outputs.detach().argmax(1)
-        source, target = seen.batch.domain_slices()[:2]
+        source, target = seen.batch.source_and_target()
         agreed = F.cross_entropy(scores[source], classes[source], reduction="sum")
         differed = _log_otherwise(scores[target], classes[target]).sum()
-        sizes = seen.batch.total_sizes
+        sizes = seen.batch.total_sources_and_targets
         loss = self.margin * agreed / sizes[0] - differed / sizes[1]
         return TermLoss(loss, loss)
 

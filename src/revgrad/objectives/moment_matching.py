@@ -27,9 +27,9 @@ class MeanMatching:
     def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:
         features, predictions = adapter(batch)
         flat = features.flatten(1)
-        source, target, *_ = batch.domain_slices()
+        source, target = batch.source_and_target()
         sums = torch.stack([flat[source].sum(0), flat[target].sum(0)])
-        counts = sums.new_tensor(batch.total_sizes[:2])[:, None]
+        counts = sums.new_tensor(batch.total_sources_and_targets)[:, None]
         means = sum_over_processes(sums) / counts
         # every process computes the whole distance: its share of the sum over processes
         distance = (means[0] - means[1]).square().sum() / world_size()
@@ -54,7 +54,7 @@ class KernelMatching:
     def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:
         features, predictions = adapter(batch)
         flat = features.flatten(1)
-        source, target = (gather_samples(flat[samples]) for samples in batch.domain_slices()[:2])
+        source, target = (gather_samples(flat[samples]) for samples in batch.source_and_target())
         widths = median_bandwidths(source, target) if self.bandwidths is None else self.bandwidths
         # every process computes the whole distance: its share of the sum over processes
         distance = mmd(source, target, widths, unbiased=self.unbiased) / world_size()
@@ -76,7 +76,7 @@ class CovarianceMatching:
     def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:
         features, predictions = adapter(batch)
         flat = features.flatten(1)
-        source, target = (gather_samples(flat[samples]) for samples in batch.domain_slices()[:2])
+        source, target = (gather_samples(flat[samples]) for samples in batch.source_and_target())
         distance = coral(source, target) / world_size()
         label = mean_label_loss(self.label_loss, predictions, batch)
         return combined(label, self.weight * factor * distance, distance, None)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from revgrad._system import disk_errors, progress_display, terminal
+from revgrad.domains.attributes import DOMAIN
 from revgrad.errors import missing_extra
 from revgrad.tasks.metrics import METRIC_KINDS, Metrics, shown_metrics
 
@@ -39,7 +40,15 @@ EVALUATION_TAGS = {
 
 @dataclass(frozen=True)
 class TrainingRecord:
-    """Means over the steps since the last record; `step` counts finished steps."""
+    """Means over the steps since the last record; `step` counts finished steps.
+
+    Attributes
+    ----------
+    adversary_losses, adversary_scores
+        by name, where there are adversaries beside one domain classifier: each one's loss, and how
+        well it tells its attribute: the share of samples told right; of a number, the share of its
+        variance explained
+    """
 
     step: int
     label_loss: float | None
@@ -48,6 +57,8 @@ class TrainingRecord:
     adaptation_factor: float
     learning_rate: float
     seconds: float
+    adversary_losses: dict[str, float] = field(default_factory=dict)
+    adversary_scores: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -129,6 +140,8 @@ def training_line(record: TrainingRecord) -> str:
         parts.append(f"L_d {record.domain_loss:.3f}")
     if record.domain_accuracy is not None:
         parts.append(f"domain acc {record.domain_accuracy:.2f}")
+    told = record.adversary_scores.items()
+    parts += [f"{name} {value:.2f}" for name, value in told if name != DOMAIN]
     return "  ".join([*parts, f"λ {record.adaptation_factor:.2f}", f"μ {record.learning_rate:.4f}"])
 
 
@@ -244,6 +257,11 @@ class TensorBoardScalars(Callback):
             value = getattr(record, name)
             if value is not None:
                 self._writer.add_scalar(tag, value, record.step)
+        if isinstance(record, TrainingRecord):
+            for name, value in record.adversary_losses.items():
+                self._writer.add_scalar(f"adversaries/{name}, loss", value, record.step)
+            for name, value in record.adversary_scores.items():
+                self._writer.add_scalar(f"adversaries/{name}, told", value, record.step)
         if isinstance(record, EvaluationRecord):
             for place, found in (
                 ("held-out source", record.source_metrics),

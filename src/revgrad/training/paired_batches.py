@@ -1,4 +1,4 @@
-"""Paired batches: half source, half target, a pure function of the seed and the step."""
+"""Paired batches: half sources, half targets, a pure function of the seed and the step."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from revgrad._permutation import MOST_INDEXED, Permutation
 from revgrad._random import derive, seed_python
 from revgrad.batch import Batch, Samples, concatenate
+from revgrad.domains.attributes import share_attribute
 from revgrad.domains.domain import Domain, says
 from revgrad.errors import InputError
 
@@ -26,6 +27,13 @@ class PairedBatches:
     comes twice; step t takes the stream's next `size` places. Nothing is remembered from step to
     step, and of more than `MOST_INDEXED` samples the permutations are computed, not stored.
     Process r of W takes the r-th of W slices of each domain's samples.
+
+    Parameters
+    ----------
+    sources
+        how many of the domains, the first ones, are sources
+    attributes
+        names of the attributes that batches hold, in one code for all domains
     """
 
     def __init__(
@@ -36,6 +44,8 @@ class PairedBatches:
         *,
         rank: int = 0,
         world: int = 1,
+        sources: int = 1,
+        attributes: Sequence[str] = (),
     ) -> None:
         for domain, size in zip(domains, sizes, strict=True):
             if not len(domain):
@@ -53,6 +63,13 @@ class PairedBatches:
         self.seed = seed
         self.rank = rank
         self.world = world
+        self.sources = sources
+        self.attributes = {
+            name: share_attribute(
+                name, [(d.name, d.attributes.get(name), len(d)) for d in self.domains], self.sizes
+            )
+            for name in attributes
+        }
         self._permutations: dict[tuple[int, int], np.ndarray | _Blocks] = {}
         self._local = [
             slice(size * rank // world, size * (rank + 1) // world) for size in self.sizes
@@ -67,6 +84,16 @@ class PairedBatches:
             if domain.augmentation is not None or says(domain.store, "runs_user_code")
         }
 
+    @property
+    def roles(self) -> list[str]:
+        """What each domain is: "source", "source 2", …, "target", "target 2", …"""
+        targets = len(self.domains) - self.sources
+        return [
+            role if number == 0 else f"{role} {number + 1}"
+            for role, count in (("source", self.sources), ("target", targets))
+            for number in range(count)
+        ]
+
     def indices(self, step: int) -> list[np.ndarray]:
         """Samples of each domain at `step`, over all processes."""
         return [self._stream(d, step * size, size) for d, size in enumerate(self.sizes)]
@@ -80,7 +107,24 @@ class PairedBatches:
             generator = self._generator(step, number) if number in self.random else None
             parts.append(domain.batch(own[number], generator))
         batch = self._joined(parts, drawn)
-        return self._weighted(batch, drawn, own) if self._has_weights else batch
+        if self._has_weights:
+            batch = self._weighted(batch, drawn, own)
+        return self._attributed(batch, drawn, own) if self.attributes else batch
+
+    def _attributed(
+        self, batch: Batch, drawn: Sequence[np.ndarray], own: Sequence[np.ndarray]
+    ) -> Batch:
+        """With the attributes, and how many of their values are known over all processes."""
+        local, totals = {}, {}
+        for name, shared in self.attributes.items():
+            parts = [values[where] for values, where in zip(shared.values, own, strict=True)]
+            values = torch.from_numpy(np.concatenate(parts))
+            local[name] = values.float() if values.is_floating_point() else values
+            totals[name] = sum(
+                int(_known(values[where]).sum())
+                for values, where in zip(shared.values, drawn, strict=True)
+            )
+        return batch._replace(attributes=local, attribute_totals=totals)
 
     def _weighted(
         self, batch: Batch, drawn: Sequence[np.ndarray], own: Sequence[np.ndarray]
@@ -94,12 +138,18 @@ class PairedBatches:
         if self._fixed is None:
             # all processes know every domain, so the global count needs no communication
             labelled = [d.labelled_at(i).sum() for d, i in zip(self.domains, drawn, strict=True)]
-            return Batch.of(*parts, total_labelled=int(sum(labelled)), total_sizes=self.sizes)
+            return Batch.of(
+                *parts,
+                total_labelled=int(sum(labelled)),
+                total_sizes=self.sizes,
+                sources=self.sources,
+            )
         return Batch(
             concatenate([part.inputs for part in parts]),
             self._fixed_labels(parts),
             *self._fixed,
             total_sizes=self.sizes,
+            sources=self.sources,
         )
 
     def _generator(self, step: int, number: int) -> torch.Generator:
@@ -191,6 +241,12 @@ def _weights(domain: Domain, indices: np.ndarray) -> np.ndarray:
         return labelled
     weights: np.ndarray = labelled * domain.weights[indices]
     return weights
+
+
+def _known(values: np.ndarray) -> np.ndarray:
+    """(n,) bool: which values of a `SharedAttribute` are not missing."""
+    known: np.ndarray = values >= 0 if values.dtype.kind == "i" else ~np.isnan(values)
+    return known
 
 
 class _Fixed(NamedTuple):

@@ -57,14 +57,14 @@ class FrozenLayers:
 
 
 def parameter_groups(
-    network: nn.Module, domain_classifier: nn.Module, settings: Settings
+    network: nn.Module, heads: Sequence[nn.Module], settings: Settings
 ) -> list[dict[str, Any]]:
     """What the optimiser gets: the parameters that take a gradient, by their share of μ.
 
     That of a parameter of the network is the factor of the longest prefix in
     `settings.layer_rates` that its name lies in, else `settings.pretrained_lr_factor` where its
-    weights are pretrained (by the network's blueprint), else 1; of the domain classifier,
-    `settings.domain_lr_factor`.
+    weights are pretrained (by the network's blueprint), else 1; of the domain classifier and
+    further heads, `settings.domain_lr_factor`.
     """
     factors = _factors(network, settings)
     if not factors:
@@ -72,8 +72,9 @@ def parameter_groups(
     groups: dict[float, list[nn.Parameter]] = {}  # one group costs less than two
     for value, factor in factors:
         groups.setdefault(factor, []).append(value)
-    for value in _trained(domain_classifier.parameters()):
-        groups.setdefault(settings.domain_lr_factor, []).append(value)
+    for head in heads:
+        for value in _trained(head.parameters()):
+            groups.setdefault(settings.domain_lr_factor, []).append(value)
     return [{"params": values, "rate_factor": factor} for factor, values in groups.items()]
 
 

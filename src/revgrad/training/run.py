@@ -34,6 +34,8 @@ log = logging.getLogger("revgrad")
 CONFIG, METRICS, LOCK, FAILURE = "config.json", "metrics.jsonl", "lock", "failure.json"
 #: What makes inputs of raw samples (frames, texts), where there is such.
 ENCODER = "encoder.json"
+#: Roles of domains that are not trained on.
+EVALUATED = ("held_out", "test")
 #: In a run's folder: the source-only run that it is compared with.
 BASELINE = "baseline"
 
@@ -96,6 +98,8 @@ class RunConfig:
     encoder: str = ""  # SHA-256 of the encoder's description; "": inputs were arrays or images
     task: dict[str, Any] = field(default_factory=dict)  # as `Task.describe` says it
     output: str | int | None = None  # the part of the network's output that is meant
+    # where they are more than one domain classifier of two domains: as `DescribedAdversary`
+    adversaries: list[dict[str, Any]] = field(default_factory=list)
     format: int = 2
 
     @property
@@ -142,11 +146,12 @@ class RunConfig:
             values["encoder"] = self.encoder
         if self.chosen_by:  # then when one evaluates decides what is handed back
             values |= {"score": self.chosen_by, "evaluate_every": self.settings["evaluate_every"]}
-        for role in ("source", "target"):  # what is only evaluated on decides nothing
-            if role in self.domains:
-                values[f"{role} data"] = self.domains[role]["fingerprint"]
-                if augmentation := self.domains[role].get("augmentation"):
-                    values[f"{role} augmentation"] = augmentation
+        for role, facts in self.domains.items():
+            if role in EVALUATED:  # what is only evaluated on decides nothing
+                continue
+            values[f"{role} data"] = facts["fingerprint"]
+            if augmentation := facts.get("augmentation"):
+                values[f"{role} augmentation"] = augmentation
         return json.loads(json.dumps(values))  # type: ignore[no-any-return]
 
 

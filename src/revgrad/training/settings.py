@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import torch
 
@@ -40,6 +40,8 @@ def _adamw(groups: list[dict[str, Any]], settings: Settings) -> torch.optim.Opti
     return torch.optim.AdamW(groups, lr=rate, weight_decay=settings.weight_decay)
 
 
+#: How several domains share their part of a batch.
+SHARE_OUT = ("evenly", "by-size")
 #: Optimisers by the name that `--optimiser` takes.
 OPTIMISERS: dict[str, OptimiserFactory] = {"sgd": _sgd, "adam": _adam, "adamw": _adamw}
 
@@ -70,6 +72,9 @@ class Settings:
         length of training; progress is step / steps
     batch_size
         samples of a step over all processes, `source_share` of them from the source
+    share_out
+        how several sources share their part of a batch, and several targets theirs: "evenly",
+        or "by-size", the larger domain the more
     learning_rate
         schedule of μ; a number is a constant one
     adaptation_factor
@@ -111,6 +116,7 @@ class Settings:
     steps: int = 10_000
     batch_size: int = 128
     source_share: float = 0.5
+    share_out: Literal["evenly", "by-size"] = "evenly"
     learning_rate: Schedule | float = field(default_factory=Annealed)
     adaptation_factor: Schedule | float = field(default_factory=RampUp)
     optimiser: str | OptimiserFactory = "sgd"
@@ -148,6 +154,8 @@ class Settings:
             0 < self.source_share < 1,
             f"source_share must lie between 0 and 1, not {self.source_share}",
         )
+        if self.share_out not in SHARE_OUT:
+            raise unknown("way to share out", self.share_out, SHARE_OUT)
         need(0 <= self.momentum < 1, f"momentum must lie in [0, 1), not {self.momentum}")
         need(
             0 <= self.weight_decay < math.inf,
@@ -203,19 +211,26 @@ class Settings:
         factory = OPTIMISERS[self.optimiser] if isinstance(self.optimiser, str) else self.optimiser
         return factory(groups, self)
 
-    def sizes(self, domains: int) -> list[int]:
-        """Samples of each domain in a batch; the source's share first, the rest shared equally.
+    def sizes(self, sources: Sequence[int], targets: Sequence[int] = ()) -> list[int]:
+        """Samples of each domain in a batch, sources first; `sources` and `targets` are how many
+        samples each domain has.
 
-        With one domain, as in source-only training, the batch is the source's share of it:
-        the very samples the label predictor sees when there is a target.
+        All sources have `source_share` of the batch, which they share as `share_out` says; so do
+        targets with the rest. Without a target, as in source-only training, the batch is the
+        sources' share of it: the very samples the label predictor sees when there is a target.
         """
         source = min(max(round(self.batch_size * self.source_share), 1), self.batch_size - 1)
-        if domains == 1:
-            return [source]
-        others, rest = domains - 1, self.batch_size - source
-        if rest < others:
-            raise InputError(f"a batch of {self.batch_size} is too small for {domains} domains")
-        return [source, *(rest * (i + 1) // others - rest * i // others for i in range(others))]
+        parts = [(source, sources), (self.batch_size - source, targets)]
+        found = []
+        for samples, lengths in parts:
+            if samples < len(lengths):
+                raise InputError(
+                    f"a batch of {self.batch_size} is too small for {len(sources) + len(targets)} "
+                    "domains"
+                )
+            evenly = self.share_out == "evenly"
+            found += _shared_out(samples, [1] * len(lengths) if evenly else lengths)
+        return found
 
     def describe(self) -> dict[str, Any]:
         """The settings as json: what a run's configuration records."""
@@ -240,6 +255,7 @@ class SettingsChanges(TypedDict, total=False):
     steps: int
     batch_size: int
     source_share: float
+    share_out: Literal["evenly", "by-size"]
     learning_rate: Schedule | float
     adaptation_factor: Schedule | float
     optimiser: str | OptimiserFactory
@@ -276,6 +292,15 @@ LARGEST_NUMBER = 2**63
 RESUME_MAY_CHANGE = frozenset(
     {"device", "evaluate_every", "log_every", "checkpoint_every", "prefetch", "workers"}
 )
+
+
+def _shared_out(samples: int, weights: Sequence[int]) -> list[int]:
+    """`samples` in whole parts, at least one each, as near to the weights as can be."""
+    if not weights:
+        return []
+    free, total = samples - len(weights), sum(weights)
+    ends = [free * sum(weights[: i + 1]) // total for i in range(len(weights))]
+    return [1 + end - start for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def without_addresses(text: str) -> str:

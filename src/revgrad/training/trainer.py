@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from revgrad.errors import InputError, NonFiniteLossError, RevgradError
 from revgrad.evaluation import check_labels, evaluate
 from revgrad.objectives import Adversarial, Losses, Objective
 from revgrad.tasks import Evaluation, Task, choose_task
+from revgrad.training.attributes import described_adversaries
 from revgrad.training.callbacks import (
     Callback,
     EvaluationRecord,
@@ -75,7 +76,8 @@ Scorer = Callable[["Trainer", int], float]
 
 
 class Trainer:
-    """Trains an adapter on a labelled source and, where there is one, an unlabelled target.
+    """Trains an adapter on a labelled source and, where there is one, an unlabelled target; either
+    may be several domains.
 
     To change what is minimised, write an objective; to watch, write a callback. What is meant to be
     overridden, if anything, is `train_step`.
@@ -100,8 +102,8 @@ class Trainer:
     def __init__(
         self,
         adapter: DomainAdapter,
-        source: Domain,
-        target: Domain | None = None,
+        source: Domain | Sequence[Domain],
+        target: Domain | Sequence[Domain] | None = None,
         *,
         objective: Objective | None = None,
         settings: Settings | None = None,
@@ -123,12 +125,20 @@ class Trainer:
         self.scorer = scorer
         self.best: BestWeights | None = None
         self.callbacks = list(callbacks) if rank() == 0 else []
-        domains = [source] if target is None else [source, target]
-        check_domains(domains)
-        sizes = self.settings.sizes(len(domains))
+        sources, targets = as_domains(source), as_domains(target)
+        check_domains(sources, targets)
+        domains, first = [*sources, *targets], sources[0]
+        sizes = self.settings.sizes(*([len(one) for one in each] for each in (sources, targets)))
         self.batches = PairedBatches(
-            domains, sizes, self.settings.seed, rank=rank(), world=world_size()
+            domains,
+            sizes,
+            self.settings.seed,
+            rank=rank(),
+            world=world_size(),
+            sources=len(sources),
+            attributes=getattr(self.objective, "attributes", ()),
         )
+        self.adversaries = described_adversaries(self.objective, adapter, self.batches)
         self.device = choose_device(self.settings.device)
         self.reader = BatchReader(
             self.batches,
@@ -139,17 +149,17 @@ class Trainer:
         )
         self.adapter.to(self.device)
         self.channels_last = (
-            self.settings.channels_last and self.device.type != "mps" and source.is_images
+            self.settings.channels_last and self.device.type != "mps" and first.is_images
         )
         if self.channels_last:
             self.adapter.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.task, outputs = self._check_outputs(domains, task)
-        encoder = encoder_of(source)
+        encoder = encoder_of(first)
         self._encoder_state = None if encoder is None else encoder.state()
         self.config = self._describe(outputs, method, provenance or Provenance())
         self.frozen = FrozenLayers(adapter.network, self.settings.freeze)
         with self.frozen.held():
-            groups = parameter_groups(adapter.network, adapter.domain_classifier, self.settings)
+            groups = parameter_groups(adapter.network, adapter.heads, self.settings)
             self.optimiser = self.settings.make_optimiser(groups)
             self.step = distribute(Step(adapter, self.objective))
             self._limited = [w for w in weight_matrices(adapter) if w.requires_grad]
@@ -247,9 +257,16 @@ class Trainer:
             adaptation_factor=factor,
             learning_rate=rate,
             seconds=self._seconds(),
+            adversary_losses=self._by_adversary(sums.adversary_losses),
+            adversary_scores=self._by_adversary(sums.adversary_scores),
         )
         self._record(record)
         self._tell("on_log", record)
+
+    def _by_adversary(self, values: Sequence[float | None]) -> dict[str, float]:
+        names = getattr(self.objective, "names", ())[: len(values)]
+        pairs = zip(names, values, strict=True)
+        return {name: value for name, value in pairs if value is not None}
 
     def _evaluate(self, step: int) -> None:
         nothing = self.held_out is None and self.test is None and self.scorer is None
@@ -465,7 +482,7 @@ class Trainer:
 
     def _describe(self, outputs: int | None, method: str | None, given: Provenance) -> RunConfig:
         source = self.batches.domains[0]
-        roles = dict(zip(("source", "target"), self.batches.domains, strict=False))
+        roles = dict(zip(self.batches.roles, self.batches.domains, strict=True))
         for role, domain in (("held_out", self.held_out), ("test", self.test)):
             if domain is not None:
                 roles[role] = domain
@@ -513,6 +530,7 @@ class Trainer:
             task=self.task.describe(),
             output=self.adapter.output,
             preprocessing=without_addresses(repr(self.adapter.preprocessing)),
+            adversaries=[asdict(one) for one in self.adversaries],
         )
 
     def _warn_of_another_machine(self, before: RunConfig) -> None:
@@ -554,26 +572,35 @@ def _check_types(source: Domain, other: Domain) -> None:
         )
 
 
-def check_domains(domains: list[Domain]) -> None:
-    """A labelled source and, where there is one, a target like it."""
-    source = domains[0]
-    for domain in domains:
+def as_domains(given: Domain | Sequence[Domain] | None) -> list[Domain]:
+    """One domain, several, or none, as a list."""
+    if given is None:
+        return []
+    return [given] if isinstance(given, Domain) else list(given)
+
+
+def check_domains(sources: Sequence[Domain], targets: Sequence[Domain] = ()) -> None:
+    """Labelled sources and, where there are such, targets like them."""
+    if not sources:
+        raise InputError("there is no source: one domain with labels at least would do")
+    first = sources[0]
+    for domain in (*sources, *targets):
         if not len(domain):
             raise InputError(f"{domain.name} is empty")
-    if not source.labelled_count:
-        raise InputError(
-            f"the source, {source.name}, has no labels: there is nothing to learn from"
-        )
-    if len(domains) > 1:
-        target = domains[1]
-        if source.shape != target.shape:
+    for source in sources:
+        if not source.labelled_count:
             raise InputError(
-                f"{source.name} has inputs of shape {source.shape}, {target.name} of "
-                f"{target.shape}: they must be alike (for images, ask for one size)"
+                f"the source, {source.name}, has no labels: there is nothing to learn from"
             )
-        kinds = [None if one is None else one.dtype for one in _first_labels(source, target)]
+    for other in (*sources[1:], *targets):
+        if first.shape != other.shape:
+            raise InputError(
+                f"{first.name} has inputs of shape {first.shape}, {other.name} of "
+                f"{other.shape}: they must be alike (for images, ask for one size)"
+            )
+        kinds = [None if one is None else one.dtype for one in _first_labels(first, other)]
         if kinds[1] is not None and kinds[1] != kinds[0]:
-            raise InputError(f"{target.name}'s labels are of another kind than {source.name}'s")
+            raise InputError(f"{other.name}'s labels are of another kind than {first.name}'s")
 
 
 def _first_labels(*domains: Domain) -> list[np.ndarray | None]:
