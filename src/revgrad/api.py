@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from revgrad._distributed import process_group
 from revgrad.adapter import DeployableModel, DomainAdapter
 from revgrad.auto import Automatic, refuse_other_run
+from revgrad.diagnostics.attribute_evidence import AttributeRecorder
 from revgrad.diagnostics.choice import Choice
 from revgrad.diagnostics.recorder import EVIDENCE_SAMPLES, EvidenceRecorder
 from revgrad.diagnostics.scores import RECOMMENDED_SCORE, SCORES
@@ -372,7 +373,7 @@ def adapt(
         # a recipe's balance is for classes: other labels are trained as they come
         balanced = whole.balanced and data.source.is_classification
         training = [one.balanced() if balanced else one for one in data.sources]
-        result = Trainer(
+        trainer = Trainer(
             adapter,
             training,
             used,
@@ -390,7 +391,18 @@ def adapt(
             method=method if isinstance(method, str) else None,
             provenance=known,
             task=chosen,
-        ).fit()
+        )
+        attributes = None
+        if trainer.adversaries and run is not None and evidence_samples:
+            attributes = AttributeRecorder(
+                trainer.adversaries,
+                data.held_outs,
+                data.targets,
+                samples=evidence_samples,
+                class_logits=chosen.class_logits if chosen.one_class else None,
+            )
+            trainer.watch(attributes)
+        result = trainer.fit()
     below = None
     if untouched is not None:
         below = adapt(
@@ -411,6 +423,7 @@ def adapt(
             test=given.test,
             run=None if run is None else Path(run) / BASELINE,
             evidence_samples=evidence_samples,
+            callbacks=[] if attributes is None else [attributes],
             progress=progress,
             provenance=known,
         )
@@ -788,6 +801,7 @@ def _recorder(
         samples=samples or EVIDENCE_SAMPLES,
         score=score,
         class_logits=task.class_logits,
+        parts=[len(one) for one in data.targets],
     )
     if best:
         recorder.require_score()

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -127,6 +127,18 @@ class Evidence:
         """Which of these fields are not there."""
         found = {name: getattr(self, name) for name in fields}
         return tuple(name for name, value in found.items() if value is None or len(value) == 0)
+
+
+def of_target_samples(evidence: Evidence, where: Array) -> Evidence:
+    """The same evidence of some of the target's samples."""
+    changes: dict[str, Any] = {}
+    for item in fields(Evidence):
+        value = getattr(evidence, item.name)
+        if item.name in ("checkpoint_logits", "seed_logits"):
+            changes[item.name] = tuple(one[where] for one in value)
+        elif value is not None and item.name.startswith(("target_", "source_only_")):
+            changes[item.name] = value[where]
+    return replace(evidence, **changes)
 
 
 class NotFiniteError(InputError):

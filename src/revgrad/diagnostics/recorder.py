@@ -7,7 +7,7 @@ indices, inputs and the source's labels), start, step-…, end.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -55,7 +55,11 @@ _DOMAIN_LOGITS = ("target_domain_logits", "source_domain_logits")
 #: Tensors of the file of samples.
 _INPUTS = ("source_inputs", "target_inputs")
 _TRAINING = ("training_inputs", "training_labels")
-_DESCRIBED = ("source_indices", "target_indices", "source_labels", *_INPUTS, *_TRAINING)
+_DESCRIBED = (
+    *("source_indices", "target_indices", "target_parts", "source_labels"),
+    *_INPUTS,
+    *_TRAINING,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +80,8 @@ class RecordedEvidence:
     source_inputs, target_inputs
         (·, height, width, 3) uint8 images, small, or (·, …) numbers; None for inputs that are
         neither
+    target_parts
+        (m,): of several targets, which one each sample is of; None where there is one
     """
 
     source_indices: np.ndarray
@@ -85,6 +91,7 @@ class RecordedEvidence:
     by_step: dict[int, Evidence] = field(default_factory=dict)
     source_inputs: np.ndarray | None = None
     target_inputs: np.ndarray | None = None
+    target_parts: np.ndarray | None = None
 
     @property
     def source_images(self) -> np.ndarray | None:
@@ -129,6 +136,7 @@ def read_evidence(
         {step: evidence for step, evidence in by_step.items() if evidence is not None},
         described.get("source_inputs"),
         described.get("target_inputs"),
+        described.get("target_parts"),
     )
     return _with_others_logits(recorded, run / BASELINE if baseline is None else Path(baseline))
 
@@ -145,6 +153,9 @@ class EvidenceRecorder(Callback):
         opinions are made of some of its inputs and labels too
     samples
         of each domain at most, drawn once, whatever the seed of the training
+    parts
+        of several targets that `target` joins, how many samples each has: as many of each are
+        drawn as can be
     score
         by which of `SCORES` it judges as a trainer's `scorer`
     class_logits
@@ -160,6 +171,7 @@ class EvidenceRecorder(Callback):
         samples: int = EVIDENCE_SAMPLES,
         score: str = RECOMMENDED_SCORE,
         class_logits: ClassLogits = lambda outputs: outputs,
+        parts: Sequence[int] = (),
     ) -> None:
         if samples < 1:
             raise InputError(f"evidence needs a sample of each domain at least, not {samples}")
@@ -168,7 +180,9 @@ class EvidenceRecorder(Callback):
         # of a few samples, or of one class, nothing can be said: then there is the target alone
         if self.held_out is not None and not _has_classes(self.held_out):
             self.held_out, source_indices = None, source_indices[:0]
-        target_indices = drawn_indices(len(target), samples)
+        target_indices, target_parts = drawn_indices(len(target), samples), None
+        if len(parts) > 1:
+            target_indices, target_parts = _drawn_of_parts(parts, samples)
         self.target = target.without_labels().subset(target_indices)
         self.score = score
         self.class_logits = class_logits
@@ -179,6 +193,7 @@ class EvidenceRecorder(Callback):
             **self._training,
             "source_indices": source_indices,
             "target_indices": target_indices,
+            "target_parts": target_parts,
             "source_labels": None if self.held_out is None else self.held_out.labels,
             "source_inputs": self._source_inputs,
             "target_inputs": self._target_inputs,
@@ -339,6 +354,16 @@ def projected(values: Tensor) -> Tensor:
         signs = rng.integers(0, 2, (part.shape[1], PROJECTED), dtype=np.int8) * 2 - 1
         found += part @ torch.from_numpy(signs.astype(np.float32))
     return found / float(np.sqrt(PROJECTED))
+
+
+def _drawn_of_parts(parts: Sequence[int], samples: int) -> tuple[np.ndarray, np.ndarray]:
+    """Indices into several domains, one after the other, and which domain each is of."""
+    each = max(samples // len(parts), 1)
+    drawn = [drawn_indices(length, each) for length in parts]
+    starts = np.cumsum([0, *parts[:-1]])
+    indices = [one + start for one, start in zip(drawn, starts, strict=True)]
+    numbers = np.repeat(np.arange(len(parts)), [len(one) for one in drawn])
+    return np.concatenate(indices), numbers
 
 
 def _recorded_inputs(domain: Domain) -> np.ndarray | None:

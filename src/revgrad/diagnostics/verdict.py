@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from revgrad.diagnostics.accuracy_estimate import (
     AccuracyEstimate,
     accuracy_by_logits,
@@ -23,8 +25,15 @@ from revgrad.diagnostics.accuracy_estimate import (
     correctness,
     has_informative_opinion,
 )
+from revgrad.diagnostics.attribute_verdict import (
+    AttributeVerdict,
+    Cost,
+    all_removed,
+    attribute_verdicts,
+    removal_sentence,
+)
 from revgrad.diagnostics.choice import Choice, read_choice
-from revgrad.diagnostics.evidence import LABELLED_SOURCE, Evidence
+from revgrad.diagnostics.evidence import LABELLED_SOURCE, Evidence, of_target_samples
 from revgrad.diagnostics.recorder import RecordedEvidence, read_evidence
 from revgrad.diagnostics.scores import SCORES, available_scores, score
 from revgrad.diagnostics.symptoms import Symptom, symptoms_of_run
@@ -38,9 +47,9 @@ from revgrad.diagnostics.vetoes import (
 )
 from revgrad.errors import RunError
 from revgrad.tasks import restored_task
-from revgrad.training.run import BASELINE, Run
+from revgrad.training.run import BASELINE, Run, RunConfig
 
-Outcome = Literal["adapted", "no gain", "harmed", "can't tell"]
+Outcome = Literal["adapted", "no gain", "harmed", "can't tell", "removed", "not removed"]
 #: The gain or loss over the baseline that counts: two points.
 MEANINGFUL_GAIN = 0.02
 #: The estimated gain that stands for it: estimates are cautious, as each sample's is.
@@ -80,6 +89,12 @@ class Verdict:
         estimated, in shares of the target's samples: the difference of both estimates
     decided_by
         the evidence that decided, in a few words
+    attributes
+        what adversaries were to remove: is it gone?
+    cost
+        of it, in held-out source accuracy
+    targets
+        of several targets, the verdict on each by its name
     """
 
     outcome: Outcome
@@ -92,6 +107,9 @@ class Verdict:
     scores: dict[str, float] = field(default_factory=dict)
     gain: float | None = None
     decided_by: str = ""
+    attributes: tuple[AttributeVerdict, ...] = ()
+    cost: Cost | None = None
+    targets: dict[str, Verdict] = field(default_factory=dict)
 
 
 def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Verdict:
@@ -105,6 +123,9 @@ def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Ver
     """
     directory = run if isinstance(run, Run) else Run(run)
     config, records, failure = directory.config, directory.records(), directory.failure
+    attributes, cost = attribute_verdicts(directory.folder, config, baseline)
+    if attributes and "target" not in config.domains and failure is None:
+        return _removal(attributes, cost, symptoms_of_run(config, records))
     recorded = read_evidence(directory.folder, baseline=baseline)
     task = restored_task(config.task) if config.task else None
     if task is not None and not task.one_class:
@@ -128,8 +149,57 @@ def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Ver
         failure=failure,
         own_start=reference.own_start,
     )
+    if attributes:
+        found = replace(found, attributes=attributes, cost=cost)
+    if recorded is not None and recorded.target_parts is not None and failure is None:
+        found = replace(found, targets=_by_target(config, recorded, after, reference))
     choice = read_choice(directory.folder)  # of recipe "auto": what it handed back, and why
     return found if choice is None else replace(found, sentence=_chosen_sentence(found, choice))
+
+
+def _removal(
+    found: tuple[AttributeVerdict, ...], cost: Cost | None, symptoms: Sequence[Symptom]
+) -> Verdict:
+    """The verdict on a training without a target, whose adversaries were to remove attributes."""
+    unknown_ = any(one.outcome == "can't tell" for one in found)
+    gone = all_removed(found)
+    return Verdict(
+        "removed" if gone else "can't tell" if unknown_ else "not removed",
+        removal_sentence(found, cost),
+        None,
+        None,
+        "the network without adversaries" if cost is not None and cost.before is not None else "",
+        tuple(one.sentence for one in found)[:3],
+        tuple(symptoms),
+        decided_by="fresh classifiers",
+        attributes=found,
+        cost=cost,
+    )
+
+
+def _by_target(
+    config: RunConfig,
+    recorded: RecordedEvidence,
+    after: Evidence | None,
+    reference: _Reference,
+) -> dict[str, Verdict]:
+    """The verdict on each of several targets, by its name."""
+    parts = recorded.target_parts
+    if parts is None or after is None:
+        return {}
+    roles = [role for role in config.domains if role.partition(" ")[0] == "target"]
+    names = [str(config.domains[role]["name"]) for role in roles]
+    found = {}
+    for number, (role, name) in enumerate(zip(roles, names, strict=True)):
+        where = np.flatnonzero(parts == number)
+        before = reference.evidence
+        found[name if names.count(name) == 1 else role] = judge(
+            of_target_samples(after, where),
+            None if before is None else of_target_samples(before, where),
+            compared_with=reference.words,
+            own_start=reference.own_start,
+        )
+    return found
 
 
 def _chosen_sentence(found: Verdict, choice: Choice) -> str:

@@ -172,6 +172,11 @@ class Trainer:
         self._began = time.monotonic()
         self._evaluations: list[EvaluationRecord] = []
 
+    def watch(self, callback: Callback) -> None:
+        """Tell this callback of every record too."""
+        if rank() == 0:
+            self.callbacks.append(callback)
+
     # -- §4: the training procedure -----------------------------------------------------------
 
     def fit(self) -> TrainingResult:
