@@ -52,7 +52,8 @@ objectives = dict(
     consistent=AdversarialConsistency(0.7, 0.4, 0.5, 0.3, augment=lambda x: x * 1.1 + 0.2),
     cdan=Terms((ConditionalReversal(0.5, sure_first=True), PredictionEntropy())),
     mcc=Terms((Reversal(), ClassConfusion())), mdd=Terms((MarginDisparity(),)),
-    coral=CovarianceMatching(weight=10.0),
+    coral=CovarianceMatching(weight=10.0), partial=PartialAdversarial(decay=0.8),
+    information=InformationMaximisation(),
 )
 kinds = dict(
     plain=dict(target=target.without_labels(), batch_size=10),
@@ -188,6 +189,8 @@ KINDS = ("plain", "odd", "one_source_row", "few_labels", "few_source_labels", "c
         *(("means", "wide"), ("adversarial", "wide")),
         *(("supervised", "weighted"), ("adversarial", "weighted")),
         *((o, k) for o in ("cdan", "mcc", "mdd") for k in ("plain", "odd", "few_labels")),
+        *((o, k) for o in ("partial", "information") for k in ("plain", "odd", "few_labels")),
+        ("partial", "weighted"),
         *(("coral", "plain"), ("coral", "odd")),
         *(("adversaries", "9"), ("adversaries", "16")),
     ],

@@ -28,12 +28,14 @@ LEVELS = {
 }
 FILES = sorted(PACKAGE.rglob("*.py"))
 #: Rooms that share a level and may look at one another: preprocessing is part of an adapter, which
-#: objectives work on; errors and the version are of no room.
+#: objectives work on; errors and the version are of no room; source-free adaptation hands over its
+#: last round as auto does its choice.
 NEIGHBOURS = {
     ("adapter", "preprocessing"),
     ("objectives", "adapter"),
     ("_system", "errors"),
     ("_seals", "_system"),
+    ("source_free", "auto"),
 }
 
 

@@ -9,7 +9,7 @@ from revgrad.version import __version__
 
 if TYPE_CHECKING:
     from revgrad.adapter import DomainAdapter
-    from revgrad.api import Adapted, adapt, load, report, verdict
+    from revgrad.api import Adapted, adapt, adapt_without_source, load, report, verdict
     from revgrad.batch import Batch
     from revgrad.cutting import cut, layers
     from revgrad.domains import (
@@ -36,10 +36,12 @@ if TYPE_CHECKING:
         ClassConfusion,
         ConditionalReversal,
         CovarianceMatching,
+        InformationMaximisation,
         KernelMatching,
         Losses,
         MarginDisparity,
         MeanMatching,
+        PartialAdversarial,
         PredictionEntropy,
         Reversal,
         Stabilised,
@@ -94,7 +96,10 @@ _HOMES = {
     "Supervised": "objectives",
     "Trainer": "training",
     "TwoLosses": "objectives",
+    "InformationMaximisation": "objectives",
+    "PartialAdversarial": "objectives",
     "adapt": "api",
+    "adapt_without_source": "api",
     "cut": "cutting",
     "export": "exporting",
     "from_arrays": "domains",
@@ -134,11 +139,13 @@ __all__ = [
     "DomainAdapter",
     "DomainClassifier",
     "GradientReversal",
+    "InformationMaximisation",
     "KernelMatching",
     "Losses",
     "MarginDisparity",
     "MeanMatching",
     "PairedBatches",
+    "PartialAdversarial",
     "PredictionEntropy",
     "Preprocessing",
     "Provenance",
@@ -155,6 +162,7 @@ __all__ = [
     "TwoLosses",
     "__version__",
     "adapt",
+    "adapt_without_source",
     "cut",
     "export",
     "from_arrays",

@@ -63,6 +63,13 @@ from revgrad.objectives import (
 from revgrad.objectives.adversaries import heads_for
 from revgrad.preprocessing import Preprocessing
 from revgrad.recipes import AUTO, PAPER, STABILISED, Recipe, RecipeChanges, recipe_named
+from revgrad.source_free import (
+    DEFAULT_ROUNDS,
+    LEARNING_RATE,
+    WEIGHT_DECAY,
+    SourceFree,
+    default_steps,
+)
 from revgrad.tasks import (
     Columns,
     Evaluation,
@@ -73,7 +80,7 @@ from revgrad.tasks import (
 )
 from revgrad.training.callbacks import Callback, ProgressBar, TrainingResult
 from revgrad.training.run import BASELINE, Provenance, Run, RunConfig
-from revgrad.training.settings import Settings
+from revgrad.training.settings import Settings, SettingsChanges
 from revgrad.training.trainer import Trainer, check_domains
 from revgrad.training.weights import restore_weights
 
@@ -488,6 +495,93 @@ def _automatic(
     return replace(chosen, network=network, run=run, baseline=start, choice=choice)
 
 
+def adapt_without_source(
+    trained: Adapted | Path | str,
+    target: Any,
+    *,
+    network: nn.Module | None = None,
+    rounds: int = DEFAULT_ROUNDS,
+    run: Path | str | None = None,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
+    **changes: Unpack[SettingsChanges],
+) -> Adapted:
+    """Adapt a trained network to `target` where the source is no longer at hand (SHOT).
+
+    A second stage: train on the source first, by `adapt` or by hand. The label predictor stays as
+    it is; the feature extractor learns to give the target features that it is sure about, with
+    pseudo-labels that are made anew each round. Labels of the target are dropped unread.
+
+    Parameters
+    ----------
+    trained
+        what `adapt` returned, which stays as it is, or a run's folder
+    network
+        for a run of a network of your own: build it and give it here
+    rounds
+        pseudo-labels are made anew at the beginning of each
+    run
+        a folder for the rounds, metrics and checkpoints; the same call resumes it
+    changes
+        settings of every round by name: steps=… (a pass over the target unless given),
+        learning_rate=… (a schedule over all rounds together), seed=…
+
+    Returns
+    -------
+    Adapted
+        with a network of its own. It has no verdict: there is no held-out source to judge by.
+
+    Examples
+    --------
+    >>> start = revgrad.adapt(network, source, layer="features", method="source-only")
+    >>> adapted = revgrad.adapt_without_source(start, "photos", run="runs/second")
+    """
+    start = trained if isinstance(trained, Adapted) else load(trained, network)
+    domain = start.domain(target).without_labels()
+    if not len(domain):
+        raise InputError(f"{domain.name} is empty: there is nothing to adapt to")
+    unknown_names = [name for name in changes if name not in SettingsChanges.__annotations__]
+    if unknown_names:
+        raise unknown("setting", unknown_names[0], list(SettingsChanges.__annotations__))
+    given: dict[str, Any] = {"learning_rate": LEARNING_RATE, "weight_decay": WEIGHT_DECAY}
+    given |= changes
+    given.setdefault(
+        "steps", default_steps(len(domain), int(given.get("batch_size", Settings().batch_size)))
+    )
+    settings = Settings(**given)
+    copied = copy.deepcopy(start.network)
+    second = SourceFree(
+        copied,
+        start.layer,
+        start.preprocessing,
+        domain,
+        start.task,
+        start.classes,
+        start.output,
+        rounds,
+        settings,
+        None if run is None else Path(run),
+    )
+    with process_group(settings.device):
+        adapter, result = second.fit(
+            [*callbacks, *([ProgressBar("source-free")] if progress else [])],
+            Provenance(
+                target=domain.name,
+                init=None if start.run is None else str(start.run),
+                network="" if start.run is None else Run(start.run).config.network,
+            ),
+        )
+    return replace(
+        start,
+        network=copied,
+        result=result,
+        baseline=None,
+        run=None if run is None else Path(run),
+        adapter=adapter,
+        choice=None,
+    )
+
+
 def load(
     run: Path | str,
     network: nn.Module | None = None,
@@ -735,7 +829,14 @@ def _named_network(
     channels = max((shape[0] for shape in shapes), default=1)
     source = data.source
     outputs = planned_outputs(source.known_labels(), source.classes, task)
-    built = build_network(name, classes=outputs, channels=channels, size=size, seed=seed)
+    built = build_network(
+        name,
+        classes=outputs,
+        channels=channels,
+        size=size,
+        seed=seed,
+        shape=None if shapes else source.shape,
+    )
     return built, data
 
 

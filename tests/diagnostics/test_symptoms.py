@@ -90,6 +90,10 @@ ILL: dict[str, tuple[list[Record], dict[str, Any]]] = {
         {},
     ),
     "λ never grew": (training(adaptation_factor=lambda p: 0.0), {}),
+    "classes missing in the target": (
+        training(),
+        {"evidence": evidence(target_logits=3 * np.eye(CLASSES)[np.arange(500) % (CLASSES - 1)])},
+    ),
     "label shift": (
         training(),
         {
@@ -278,3 +282,21 @@ def test_records_of_a_run_on_disk(tmp_path: Path) -> None:
     records = [{"kind": "training", **asdict(record)} for record in ILL["λ never grew"][0]]
     (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, records)))
     assert names(Run(tmp_path).records()) == ["λ never grew"]
+
+
+def test_classes_that_the_target_lacks_are_named() -> None:
+    whole = evidence()
+    there = whole.target_logits.argmax(1) != 1
+    partial = replace(
+        whole,
+        target_logits=whole.target_logits[there],
+        target_features=None if whole.target_features is None else whole.target_features[there],
+    )
+    found = {symptom.name: symptom for symptom in find_symptoms([], partial)}
+    assert "label shift" not in found
+    assert "of class 1," in found["classes missing in the target"].seen
+    assert "partial" in found["classes missing in the target"].remedy
+    assert "classes missing in the target" not in names([], whole)
+    # one class alone is left: that is a collapse, or another task
+    one = replace(whole, target_logits=whole.target_logits[whole.target_logits.argmax(1) == 0])
+    assert "classes missing in the target" not in names([], one)

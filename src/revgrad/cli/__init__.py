@@ -25,6 +25,7 @@ from revgrad.version import __version__
 COMMANDS = {
     "demo": "revgrad.cli.demo:demo_command",
     "train": "revgrad.cli.train:train_command",
+    "source-free": "revgrad.cli.source_free:source_free_command",
     "evaluate": "revgrad.cli.evaluate:evaluate_command",
     "predict": "revgrad.cli.predict:predict_command",
     "export": "revgrad.cli.export:export_command",

@@ -41,6 +41,9 @@ FEW_CLASSES = 0.5
 FALL, GROWTH, GROWTH_BY = 0.03, 1.5, 0.1
 #: λ, or what of it is reversed, that has no effect to speak of.
 SMALL_FACTOR = 0.05
+#: A class that, by the source's predictions, is expected at least so many times in the target and
+#: is predicted less often than this share of it is taken to be missing.
+FEWEST_EXPECTED, MISSING = 20, 0.1
 #: Total variation of the classes' shares beyond what chance explains.
 SHIFT = 0.1
 #: Proxy A-distance of features that are still told apart.
@@ -437,12 +440,42 @@ def batch_norm_of_two_domains(run: Observed) -> Symptom | None:
     )
 
 
+def classes_missing(run: Observed) -> Symptom | None:
+    """The target seems to hold only some of the source's classes."""
+    evidence = run.evidence
+    if evidence is None or evidence.source_logits is None:
+        return None
+    if predictions_collapsed(run) is not None:
+        return None
+    classes = evidence.target_logits.shape[1]
+    source, target = (
+        shares_of(logits.argmax(axis=1), classes)
+        for logits in (evidence.source_logits, evidence.target_logits)
+    )
+    expected = source * len(evidence.target_logits) >= FEWEST_EXPECTED
+    missing = np.flatnonzero(expected & (target < MISSING * source))
+    if not len(missing) or len(missing) > classes - 2:
+        return None
+    named = ", ".join(map(str, missing[:5])) + (", …" if len(missing) > 5 else "")
+    return Symptom(
+        "classes missing in the target",
+        f"hardly a target sample is predicted to be of class {named}, which "
+        f"{'make' if len(missing) > 1 else 'makes'} up {source[missing].sum():.1%} of the "
+        "source's predictions",
+        "The target may hold only some of the source's classes. Features that are alike over whole "
+        "domains then draw target samples to classes that are not there.",
+        "method='partial' (--method partial), by which a class counts as much as the target's "
+        "predictions say that it occurs; or a source without these classes, where you know.",
+        "warning",
+    )
+
+
 def classes_shifted(run: Observed) -> Symptom | None:
     """The classes seem to occur in other proportions in the target."""
     evidence = run.evidence
     if evidence is None or evidence.source_logits is None or evidence.source_labels is None:
         return None
-    if predictions_collapsed(run) is not None:
+    if predictions_collapsed(run) is not None or classes_missing(run) is not None:
         return None
     shift = estimate_label_shift(
         evidence.source_logits, evidence.source_labels, evidence.target_logits
@@ -473,6 +506,7 @@ CHECKS: dict[str, Callable[[Observed], Symptom | None]] = {
     "domain classifier overpowered": domain_classifier_overpowered,
     "domain classifier too strong": domain_classifier_too_strong,
     "λ never grew": factor_never_grew,
+    "classes missing in the target": classes_missing,
     "label shift": classes_shifted,
     "domain classifier fooled, features apart": fooled_not_aligned,
     "domain classifier never learned": domain_classifier_never_learned,

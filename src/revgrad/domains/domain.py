@@ -381,6 +381,23 @@ class Domain:
         labels[kept] = known[kept]
         return self._with(labels=labels, labelled=labelled, labels_kept=True)
 
+    def with_labels(self, labels: Any, classes: Sequence[str] | None = None) -> Domain:
+        """The same inputs with other labels, one a sample: pseudo-labels, say.
+
+        Parameters
+        ----------
+        classes
+            names of the classes; None: the domain's own
+        """
+        given = np.asarray(labels)
+        if len(given) != len(self):
+            raise InputError(
+                f"{self.name} has {len(self)} samples, and there are {len(given)} "
+                "labels: one a sample is needed"
+            )
+        names = self.classes if classes is None else tuple(classes)
+        return self._with(labels=given, labelled=None, classes=names)
+
     def balanced(self) -> Domain:
         """The same labelled samples, those of rarer classes repeated: all classes come alike often.
 

@@ -14,6 +14,7 @@ from revgrad.objectives.adversaries import Adversaries, Adversary
 from revgrad.objectives.class_confusion import ClassConfusion
 from revgrad.objectives.conditional import ConditionalReversal, PredictionEntropy
 from revgrad.objectives.consistency import AdversarialConsistency
+from revgrad.objectives.information import InformationMaximisation
 from revgrad.objectives.losses import (
     AdversaryLoss,
     Losses,
@@ -25,6 +26,7 @@ from revgrad.objectives.losses import (
 from revgrad.objectives.margin_disparity import MarginDisparity
 from revgrad.objectives.moment_matching import CovarianceMatching, KernelMatching, MeanMatching
 from revgrad.objectives.noise import Noise
+from revgrad.objectives.partial import PartialAdversarial
 from revgrad.objectives.stabilised import Stabilised
 from revgrad.objectives.supervised import Supervised
 from revgrad.objectives.terms import NeedsHead, Pass, Reversal, Term, TermLoss, Terms
@@ -46,6 +48,7 @@ __all__ = [
     "ClassConfusion",
     "ConditionalReversal",
     "CovarianceMatching",
+    "InformationMaximisation",
     "KernelMatching",
     "LabelLoss",
     "Losses",
@@ -54,6 +57,7 @@ __all__ = [
     "NeedsHead",
     "Noise",
     "Objective",
+    "PartialAdversarial",
     "Pass",
     "PredictionEntropy",
     "Reversal",
@@ -87,13 +91,14 @@ OBJECTIVES: dict[str, Callable[[LabelLoss], Objective]] = {
     "mcc": lambda loss: Terms((ClassConfusion(),), loss),
     "dann-mcc": lambda loss: Terms((Reversal(), ClassConfusion()), loss),
     "mdd": lambda loss: Terms((MarginDisparity(),), loss),
+    "partial": lambda loss: PartialAdversarial(loss),
 }
 
 #: Methods that ask for the class of unlabelled samples.
 FOR_CLASSES = frozenset(
     {
         *("adversarial-entropy", "adversarial-consistency"),
-        *("cdan", "cdan-e", "mcc", "dann-mcc", "mdd"),
+        *("cdan", "cdan-e", "mcc", "dann-mcc", "mdd", "partial"),
     }
 )
 

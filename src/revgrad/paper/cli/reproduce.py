@@ -13,7 +13,10 @@ from revgrad.errors import InputError, unknown
 if TYPE_CHECKING:
     from revgrad.paper.tables.reproduce import Reproduced
 
-WHAT = ("table1", "table2", "office31", "semi-supervised", "tsne", "mnist-to-svhn")
+WHAT = (
+    *("table1", "table2", "office31", "semi-supervised", "tsne", "mnist-to-svhn"),
+    "office-caltech",
+)
 
 
 def reproduce_command(

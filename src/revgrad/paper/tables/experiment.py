@@ -54,6 +54,9 @@ class Experiment:
     fine_tuned
         whether pretrained weights are trained on, by Saenko's protocol: few labelled
         source images a class (their number by the source's name), the whole target
+    whole_source
+        whether every source image is labelled, where Saenko's protocol takes few a class;
+        each method's weight is then chosen by a label-free score
     weights
         the file of them, once the user has named it
     seeds
@@ -79,6 +82,7 @@ class Experiment:
     backbone: str | None = None
     native: int | None = None
     fine_tuned: bool = False
+    whole_source: bool = False
     weights: str | None = None
     seeds: tuple[int, ...] = (0, 1, 2)
     note: str = ""
@@ -108,4 +112,9 @@ METHOD_TITLES: dict[str, str] = {
     "mean-matching-centred": "DDC, own means",
     "bottleneck-only-centred": "source only, with the bottleneck, own means",
     "adversarial-centred": "DANN, as printed, own means",
+    "cdan": "CDAN",
+    "mcc": "MCC",
+    "mdd": "MDD",
+    "coral": "deep CORAL",
+    "vectors": "the recipe for vectors",
 }

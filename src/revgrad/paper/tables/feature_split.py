@@ -19,6 +19,9 @@ from revgrad.paper.tables.backbones import Features, backbone_features
 from revgrad.paper.tables.job import Job
 from revgrad.paper.tables.job_data import open_at_size, random_sample, stratified_sample
 
+#: Share of a source that is held out where all of it is labelled.
+HELD_OUT = 0.2
+
 
 class FeatureSplit(NamedTuple):
     """A split's features; `target`'s labels are for the end alone."""
@@ -36,7 +39,7 @@ def open_split(job: Job) -> FeatureSplit:
     assert cell.backbone is not None
     source = stratified_sample(open_at_size(cell.source, cell.size), job.budget.samples, 0)
     target = random_sample(open_at_size(cell.target, cell.size), job.budget.samples)
-    drawn = saenko_split(source, images_per_class(job), job.seed)
+    drawn = _labelled_part(source, job)
     chosen = np.flatnonzero(np.isin(source.rows, drawn.rows))
     others = np.setdiff1d(np.arange(len(source)), chosen)
     of_source, of_target = (_kept_features(cell.backbone, domain) for domain in (source, target))
@@ -54,6 +57,13 @@ def open_split(job: Job) -> FeatureSplit:
         of_source.maps[chosen],
         of_target.maps,
     )
+
+
+def _labelled_part(source: Domain, job: Job) -> Domain:
+    """What is trained on: few images a class, or all but the held-out share."""
+    if job.experiment.whole_source:
+        return source.split(HELD_OUT, job.seed)[0]
+    return saenko_split(source, images_per_class(job), job.seed)
 
 
 def images_per_class(job: Job) -> int:

@@ -14,6 +14,7 @@ from revgrad.paper.tables.experiment import Experiment
 from revgrad.paper.tables.job import JOB_RECORD, Job, Predicted, Progress
 from revgrad.paper.tables.job_recipe import HEADS
 from revgrad.paper.tables.table1 import TABLE1
+from revgrad.paper.tables.train_chosen_heads import chosen_head_job, chosen_head_settings
 from revgrad.paper.tables.train_heads import feature_job_settings, shallow_job, train_head_job
 from revgrad.paper.tables.train_networks import (
     alignment_job,
@@ -101,8 +102,9 @@ def finished(job: Job) -> Record | None:
     record = read_record(job.folder / JOB_RECORD)
     if record is None:
         return None
-    now = {key: one for key, one in job_settings(job).items() if key not in RESUME_MAY_CHANGE}
-    found = differences([{key: record.settings.get(key) for key in now}, now])
+    now = decisive(job_settings(job))
+    recorded = decisive(record.settings)
+    found = differences([{key: recorded.get(key) for key in now}, now])
     if found:
         raise RunError(
             f"{job.folder} was made with other settings ({there_and_now(found)}): choose another "
@@ -111,8 +113,19 @@ def finished(job: Job) -> Record | None:
     return record
 
 
+def decisive(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that results depend on, those of a job that is read among them."""
+    return {
+        key: decisive(value) if isinstance(value, dict) else value
+        for key, value in settings.items()
+        if key not in RESUME_MAY_CHANGE
+    }
+
+
 def compute(job: Job, progress: Progress = lambda done, steps: None) -> Predicted:
     """What the job's method predicts, computed now."""
+    if job.experiment.whole_source:
+        return chosen_head_job(job, progress)
     if job.experiment.backbone is not None:
         return train_head_job(job, progress) if job.method in HEADS else shallow_job(job)
     if job.method == "subspace-alignment":
@@ -124,6 +137,8 @@ def compute(job: Job, progress: Progress = lambda done, steps: None) -> Predicte
 
 def job_settings(job: Job) -> dict[str, Any]:
     """Every setting that the job's result depends on."""
+    if job.experiment.whole_source:
+        return chosen_head_settings(job)
     if job.experiment.backbone is not None:
         return feature_job_settings(job)
     if needs(job):
