@@ -191,11 +191,17 @@ class Adapted:
         Parameters
         ----------
         example
-            raw inputs of any two samples; made up from the input shape unless given
+            data of two samples or more, for the shapes and types of the inputs; made up
+            unless given. Inputs of several parts need it for programs (.pt2, .onnx)
         """
-        from revgrad.exporting import export
+        from revgrad.exporting import export, is_program
 
-        inputs = self._example() if example is None else self.domain(example).batch([0, 1]).inputs
+        inputs = None
+        if example is not None:
+            shown = self.domain(example)
+            inputs = shown.batch([0, min(1, len(shown) - 1)]).inputs
+        elif is_program(path, kind):
+            inputs = self._example()
         return export(self.model, path, inputs, kind=kind, check=check)
 
     def domain(self, data: Any) -> Domain:
@@ -203,7 +209,8 @@ class Adapted:
         shape = self.input_shape
         size = tuple(shape[1:]) if isinstance(shape, tuple) and len(shape) == 3 else None
         read = {"size": size} if size is not None and isinstance(data, str | Path) else {}
-        domain = as_domain(data, "the data", like=self.encoder, **read)
+        channels = None if size is None else shape[0]
+        domain = as_domain(data, "the data", like=self.encoder, channels=channels, **read)
         domain = encode(domain, self.encoder, labels=True)
         if domain.is_images and size is not None:
             domain = resized(domain, (size[0], size[1]))
@@ -234,7 +241,10 @@ class Adapted:
         """Two made-up samples of the input shape."""
         shape, random = self.input_shape, torch.Generator().manual_seed(0)
         if not isinstance(shape, tuple) or not all(isinstance(n, int) for n in shape):
-            raise InputError("the network takes inputs of several parts: give two, example=…")
+            raise InputError(
+                "the network takes inputs of several parts: a program needs data that shows them, "
+                "example=X (on the command line: --example DATA)"
+            )
         if len(shape) == 3:
             return torch.randint(0, 256, (2, *shape), dtype=torch.uint8, generator=random)
         return torch.randn((2, *shape), generator=random)

@@ -69,6 +69,11 @@ class Exportable(Protocol):
     def preprocessing(self) -> nn.Module: ...
 
 
+def is_program(path: Path | str, kind: str | None = None) -> bool:
+    """Whether a file of that name holds a program, which is made with example inputs."""
+    return _kind(Path(path), kind) in ("pt2", "onnx")
+
+
 def export(
     adapted: Exportable | nn.Module,
     path: Path | str,

@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from revgrad.cli.common import JSON, NETWORK_AGAIN, configure_logging, echo_json
-from revgrad.cli.inputs import load_run
+from revgrad.cli.inputs import load_run, open_for
 
 
 def export_command(
@@ -18,12 +18,19 @@ def export_command(
         ".pt2 (torch.export) or .onnx (both with the preprocessing inside).",
     ),
     network: str | None = NETWORK_AGAIN,
+    example: str | None = typer.Option(
+        None,
+        help="Data whose first samples show the inputs' shapes and types. Needed for programs of "
+        "inputs of several parts.",
+    ),
     check: bool = typer.Option(True, help="Load the file again and compare its outputs."),
     as_json: bool = JSON,
 ) -> None:
     """Write a run's plain network to a file that other programs load."""
     configure_logging()
-    path = load_run(run, network).export(output, check=check)
+    adapted = load_run(run, network)
+    shown = None if example is None else open_for(adapted, example, labels=False)
+    path = adapted.export(output, shown, check=check)
     size = path.stat().st_size
     if as_json:
         echo_json({"path": str(path), "bytes": size, "checked": check})

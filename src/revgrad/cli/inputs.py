@@ -28,6 +28,8 @@ class ImageOptions:
         one number or HEIGHTxWIDTH; None: as they are
     fit, corrupt, follow_links
         as `from_folder` takes them
+    layout, channels
+        of the images of .npz files, as `from_npz` takes them
     colour
         whether grey images are shown as colour
     label
@@ -47,6 +49,8 @@ class ImageOptions:
     weights: str | None = None
     class_weights: str | dict[str, float] | None = None
     follow_links: bool = False
+    layout: str = "auto"
+    channels: int | None = None
 
     def source(self, text: str) -> Domain:
         """The labelled source that `text` means, with its groups and weights."""
@@ -80,6 +84,8 @@ class ImageOptions:
             classes=classes,
             label=self.label,
             follow_links=self.follow_links,
+            layout=self.layout,
+            channels=self.channels,
             **beside,
         )
         if self.colour and domain.is_images and domain.shape[0] == 1:
@@ -289,6 +295,7 @@ def _as_it_read(adapted: Adapted, follow_links: bool) -> ImageOptions:
         known.corrupt,
         label=getattr(adapted.encoder, "label", None),
         follow_links=follow_links or known.follow_links,
+        channels=None if shape is None else shape[0],
     )
 
 

@@ -173,6 +173,10 @@ class TrainOptions:
         Literal["crop", "pad", "stretch"],
         _data_option("What is done to images of other proportions."),
     ] = "crop"
+    layout: Annotated[
+        Literal["auto", "NHWC", "NCHW"],
+        _data_option("Axes of uint8 images in .npz files; auto knows grey and colour alone."),
+    ] = "auto"
     corrupt: Annotated[
         Literal["fail", "skip"], _data_option("What is done where an image can't be read.")
     ] = "fail"
@@ -468,6 +472,7 @@ class TrainOptions:
             weights=self.sample_weights,
             class_weights=parse_class_weights(self.class_weights),
             follow_links=self.follow_links,
+            layout=self.layout,
         )
 
     def training_target(self, data: TrainingData, seed: int) -> Domain | None:

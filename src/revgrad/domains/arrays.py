@@ -250,9 +250,18 @@ def image_layout(shape: tuple[int, ...], layout: str, name: str) -> str:
             )
         raise InputError(
             f"{name}: images of shape {shape} need 1 (grey) or 3 (colour) channels, not "
-            f'{at[layout]}, read as {layout}; images of more bands need layout="{layout}" said'
+            f'{at[layout]}, read as {layout}; images of more bands need layout="{layout}" said '
+            f"(--layout {layout})"
         )
     return layout
+
+
+def likely_layout(shape: tuple[int, ...], channels: int | None) -> str:
+    """The layout in which arrays of `shape` hold images of so many channels; "auto": as always."""
+    if channels in (None, 1, 3) or len(shape) != 4:
+        return "auto"
+    fitting = [key for key, axis in (("NHWC", 3), ("NCHW", 1)) if shape[axis] == channels]
+    return fitting[0] if len(fitting) == 1 else "auto"
 
 
 def _is_mapped(array: np.ndarray) -> bool:

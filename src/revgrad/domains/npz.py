@@ -9,19 +9,22 @@ from pathlib import Path
 
 import numpy as np
 
-from revgrad.domains.arrays import from_arrays
+from revgrad.domains.arrays import from_arrays, likely_layout
 from revgrad.domains.domain import Domain
 from revgrad.errors import DataError, InputError
 
 INPUT_KEYS = ("images", "inputs", "x", "data")
 LABEL_KEYS = ("labels", "y")
 CLASS_KEYS = ("classes",)
+#: What the names of arrays begin with that are parts of the inputs.
+PART = "inputs."
 
 
 def from_npz(
     path: str | Path,
     *,
     layout: str = "auto",
+    channels: int | None = None,
     name: str | None = None,
     labels: bool = True,
     groups: str | None = None,
@@ -31,10 +34,13 @@ def from_npz(
     """A domain from the arrays of a `.npz` file, read into memory; other keys are ignored.
 
     Inputs are under `images`, `inputs`, `x` or `data` (the first there is), as `from_arrays` takes
-    them; labels under `labels` or `y`, optional; class names under `classes`, optional.
+    them; labels under `labels` or `y`, optional; class names under `classes`, optional. Arrays
+    called `inputs.NAME` are inputs of several parts, a dict by those names.
 
     Parameters
     ----------
+    channels
+        that images have, where `layout` is "auto" and they are neither grey nor colour
     labels
         False: labels that the file may have are not read
     groups, weights
@@ -59,10 +65,11 @@ def from_npz(
                     next((key for key in wanted if key in archive.files), None)
                     for wanted in (INPUT_KEYS, LABEL_KEYS, CLASS_KEYS)
                 ]
-                if keys[0] is None:
+                parts = [one for one in archive.files if one.startswith(PART)]
+                if keys[0] is None and not parts:
                     raise InputError(
-                        f"{path} has no array called {' or '.join(INPUT_KEYS)} "
-                        f"(there are: {', '.join(archive.files) or 'none'})"
+                        f"{path} has no array called {' or '.join(INPUT_KEYS)}, nor any called "
+                        f"{PART}NAME (there are: {', '.join(archive.files) or 'none'})"
                     )
                 if not labels:
                     keys[1] = None
@@ -75,6 +82,10 @@ def from_npz(
                         f"(there are: {', '.join(archive.files)})"
                     )
                 inputs, values, classes = (None if key is None else archive[key] for key in keys)
+                if inputs is None:
+                    inputs = {one.removeprefix(PART): archive[one] for one in parts}
+                elif layout == "auto":
+                    layout = likely_layout(inputs.shape, channels)
                 found = {one: archive[one] for one in (*attributes, *beside)}
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, MemoryError, OSError) as error:
         if isinstance(error, InputError):

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from revgrad._system import named
-from revgrad.domains.arrays import from_arrays
+from revgrad.domains.arrays import from_arrays, likely_layout
 from revgrad.domains.common_shape import resized
 from revgrad.domains.domain import UNNAMED, Domain
 from revgrad.domains.encoded import Encoder
@@ -58,6 +58,8 @@ def open_domain(
     label: str | None = None,
     groups: str | None = None,
     weights: str | None = None,
+    layout: str = "auto",
+    channels: int | None = None,
     **folder_options: Any,
 ) -> Domain:
     """The domain a user means by `text`.
@@ -72,6 +74,8 @@ def open_domain(
     ----------
     groups, weights
         columns of a table, or arrays of an `.npz` file, that are the samples' groups and weights
+    layout, channels
+        of the images of an `.npz` file (see `from_npz`)
     """
     name, _, split = text.partition(":")
     if name in DOMAINS:
@@ -82,7 +86,15 @@ def open_domain(
     if path.suffix.lower() == ".npz" and not path.is_dir():
         unread = folder_options.get("labels") is False
         return _sized(
-            from_npz(path, labels=not unread, groups=groups, weights=weights), folder_options
+            from_npz(
+                path,
+                layout=layout,
+                channels=channels,
+                labels=not unread,
+                groups=groups,
+                weights=weights,
+            ),
+            folder_options,
         )
     if path.suffix.lower() in TABLE_FILES:
         unread = folder_options.get("labels") is False
@@ -113,7 +125,12 @@ def _refuse_columns(text: str, groups: str | None, weights: str | None) -> None:
 
 
 def as_domain(
-    data: Any, name: str, *, like: Encoder | None = None, **folder_options: Any
+    data: Any,
+    name: str,
+    *,
+    like: Encoder | None = None,
+    channels: int | None = None,
+    **folder_options: Any,
 ) -> Domain:
     """A domain of whatever holds a user's data, called `name` where it has no name yet.
 
@@ -141,13 +158,15 @@ def as_domain(
     like
         the encoder of the source, where that holds raw samples (frames, texts, series): other
         data than a Domain or a path are then read as the same kind
+    channels
+        that images have, where that is known: arrays of many bands need no layout said then
     """
     if isinstance(data, Domain):
         return data.renamed(name) if data.name == UNNAMED else data
     if isinstance(data, Path):
         data = os.path.join(".", data.expanduser())  # a name of DOMAINS would have no "/"
     if isinstance(data, str):
-        return open_domain(data, **folder_options)
+        return open_domain(data, channels=channels, **folder_options)
     if isinstance(data, DataLoader):
         log.info(
             "%s: of the DataLoader only its dataset is used: revgrad draws the batches itself "
@@ -159,10 +178,10 @@ def as_domain(
         inputs, labels = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
         return like.read(inputs, None if folder_options.get("labels") is False else labels, name)
     unread = folder_options.get("labels") is False
-    return _sized(_of_values(data, name, unread), folder_options)
+    return _sized(_of_values(data, name, unread, channels), folder_options)
 
 
-def _of_values(data: Any, name: str, unread: bool) -> Domain:
+def _of_values(data: Any, name: str, unread: bool, channels: int | None) -> Domain:
     if isinstance(data, tuple) or _is_listed_pair(data):
         if len(data) != 2:
             raise InputError(
@@ -170,7 +189,7 @@ def _of_values(data: Any, name: str, unread: bool) -> Domain:
                 "parts are a dict of arrays, or from_arrays((X1, X2, …))"
             )
         inputs, labels = data
-        return _of_pair(inputs, None if unread else labels, name)
+        return _of_pair(inputs, None if unread else labels, name, channels)
     if is_frame(data):
         return from_frame(data, name=name)
     if is_texts(data):
@@ -182,10 +201,16 @@ def _of_values(data: Any, name: str, unread: bool) -> Domain:
         return from_arrays({key: _array(part, name) for key, part in data.items()}, name=name)
     if isinstance(data, Dataset) or _is_items(data):
         return from_dataset(data, labels=not (unread and _is_numbered(data)), name=name)
-    return from_arrays(_array(data, name), name=name)
+    array = _array(data, name)
+    return from_arrays(array, layout=_layout(array, channels), name=name)
 
 
-def _of_pair(inputs: Any, labels: Any, name: str) -> Domain:
+def _layout(inputs: Any, channels: int | None) -> str:
+    """Of arrays; inputs of several parts say theirs by `from_arrays`."""
+    return likely_layout(np.shape(inputs), channels) if hasattr(inputs, "shape") else "auto"
+
+
+def _of_pair(inputs: Any, labels: Any, name: str, channels: int | None) -> Domain:
     if is_frame(inputs):
         return from_frame(inputs, labels, name=name)
     if is_texts(inputs):
@@ -197,8 +222,9 @@ def _of_pair(inputs: Any, labels: Any, name: str) -> Domain:
         inputs = tuple(_array(part, name) for part in inputs)
     else:
         inputs = _array(inputs, name)
+    layout = _layout(inputs, channels)
     if labels is None:
-        return from_arrays(inputs, name=name)
+        return from_arrays(inputs, layout=layout, name=name)
     values, classes = as_labels(labels, name)
     images = values.ndim == 4 and values.shape == np.shape(inputs)  # two of them, not labels
     if values.ndim > 2 and (values.dtype.kind == "f" or images):
@@ -207,7 +233,7 @@ def _of_pair(inputs: Any, labels: Any, name: str) -> Domain:
             "neither (n,), (n, outputs) nor maps of class numbers; such labels: from_arrays(X, y); "
             "inputs of two parts: from_arrays((X1, X2))"
         )
-    return from_arrays(inputs, values, classes=classes, name=name)
+    return from_arrays(inputs, values, layout=layout, classes=classes, name=name)
 
 
 def _array(values: Any, name: str) -> Any:
