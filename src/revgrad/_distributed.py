@@ -11,7 +11,7 @@ import itertools
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar, cast
 
 import torch
@@ -157,6 +157,12 @@ def process_group(device: str) -> Iterator[None]:
         raise
     finally:
         torch.distributed.destroy_process_group()
+
+
+def without_exchange(step: nn.Module) -> AbstractContextManager[None]:
+    """Inside, gradients stay each process's own and are added to, as parts of a batch are."""
+    exchange = getattr(step, "no_sync", None)
+    return nullcontext() if exchange is None else cast(AbstractContextManager[None], exchange())
 
 
 def distribute(step: nn.Module) -> nn.Module:

@@ -126,6 +126,10 @@ class Batch(NamedTuple):
     total_weight
               the sum of the weights over all processes
 
+    total_positions
+              of a part of a batch (gradient accumulation), for a loss that has positions: those of
+              the whole batch over all processes
+
     Attributes
     ----------
     inputs
@@ -165,6 +169,7 @@ class Batch(NamedTuple):
     sources: int = 1
     attributes: dict[str, Tensor] | None = None
     attribute_totals: dict[str, int] | None = None
+    total_positions: Tensor | None = None
 
     @property
     def labelled_samples(self) -> slice | Tensor:

@@ -384,6 +384,29 @@ class TrainOptions:
             "where it can help",
         ),
     ] = None
+    precision: Annotated[
+        Literal["full", "bf16"] | None,
+        _running_option(
+            "bf16: layers compute in bfloat16 (autocast), weights and losses in full.", "full"
+        ),
+    ] = None
+    micro_batch: Annotated[
+        int | None,
+        _running_option(
+            "Samples that pass at once on a process; gradients of a batch's parts are added up.",
+            "the whole batch",
+        ),
+    ] = None
+    checkpoint_activations: Annotated[
+        bool | None,
+        _running_option(
+            "Run blocks of the feature extractor again in the backward pass, for less memory.",
+            "off",
+        ),
+    ] = None
+    compile: Annotated[
+        bool | None, _running_option("Compile the step by torch.compile.", "off")
+    ] = None
     tensorboard: Annotated[
         bool,
         typer.Option(

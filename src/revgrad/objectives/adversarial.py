@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -28,6 +29,8 @@ class Adversarial:
     and never the domain classifier's own gradient.
     """
 
+    sums_over_samples: ClassVar[bool] = True
+
     label_loss: LabelLoss = cross_entropy
 
     def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:
@@ -46,6 +49,8 @@ class AdversarialEntropy:
     et al. 2018). Minimising it moves the border between classes out of where target samples lie,
     which mixing the domains alone leaves open. For classes only.
     """
+
+    sums_over_samples: ClassVar[bool] = True
 
     entropy: float = 0.03
     label_loss: LabelLoss = cross_entropy

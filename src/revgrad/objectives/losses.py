@@ -46,7 +46,7 @@ class Objective(Protocol):
 def domain_loss(logits: Tensor, domains: Tensor, total: int) -> Tensor:
     """Sum over samples of the binomial cross-entropy of one logit, (n,) or (n, 1), or of k logits
     (n, k), divided by `total`, the number of samples of all processes."""
-    logits = _without_width_one(logits)
+    logits = in_full(_without_width_one(logits))
     alone = len(domains) == total  # a mean then; it costs one operation less than a sum divided
     reduction = "mean" if alone else "sum"
     if logits.ndim == 1:
@@ -55,6 +55,12 @@ def domain_loss(logits: Tensor, domains: Tensor, total: int) -> Tensor:
     else:
         value = F.cross_entropy(logits, domains, reduction=reduction)
     return value if alone else value / total
+
+
+def in_full(values: Any) -> Any:
+    """Outputs of reduced precision as float32: losses are computed in full."""
+    reduced = isinstance(values, Tensor) and values.dtype in (torch.bfloat16, torch.float16)
+    return values.float() if reduced else values
 
 
 def domain_decisions(logits: Tensor) -> Tensor:
@@ -80,12 +86,15 @@ def mean_label_loss(label_loss: LabelLoss, predictions: Any, batch: Batch) -> Te
     The count is of samples or, of a loss that has `positions`, of labelled positions: these are
     known from the labels alone, and every process takes part in their sum.
     """
+    predictions = in_full(predictions)
     if batch.weights is not None:
         return weighted_label_loss(label_loss, predictions, batch)
     labels = batch.labels[batch.labelled_samples]
     positions = getattr(label_loss, "positions", None)
     if positions is not None:
-        total = sum_over_processes(positions(labels).sum().float())
+        total = batch.total_positions
+        if total is None:
+            total = sum_over_processes(positions(labels).sum().float())
         if predictions is None:
             return None
         return label_loss(predictions, labels).sum() / total.clamp(min=1)
@@ -115,7 +124,9 @@ def weighted_label_loss(label_loss: LabelLoss, predictions: Any, batch: Batch) -
     labels, weights = batch.labels[where], batch.weights[where]
     positions = getattr(label_loss, "positions", None)
     if positions is not None:
-        total = sum_over_processes((positions(labels) * weights).sum())
+        total = batch.total_positions
+        if total is None:
+            total = sum_over_processes((positions(labels) * weights).sum())
         if predictions is None:
             return None
         sums = label_loss(predictions, labels)

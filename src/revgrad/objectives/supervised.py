@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,6 +16,8 @@ from revgrad.tasks.losses import LabelLoss, cross_entropy
 @dataclass(frozen=True)
 class Supervised:
     """L_y alone, on whichever samples have labels: source only, or train on target."""
+
+    sums_over_samples: ClassVar[bool] = True
 
     label_loss: LabelLoss = cross_entropy
 

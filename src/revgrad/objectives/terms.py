@@ -9,7 +9,7 @@ adds any number of them to the label loss:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -110,6 +110,8 @@ class Terms:
 @dataclass(frozen=True)
 class Reversal:
     """L_d(G_d(R_wλ(G_f(x)))), gradient reversal (DANN) as a term; `weight` is w."""
+
+    sums_over_samples: ClassVar[bool] = True
 
     weight: float = 1.0
 

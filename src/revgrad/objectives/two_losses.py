@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from torch import Tensor
 from torch.func import functional_call
@@ -33,6 +33,8 @@ class TwoLosses:
     """
 
     pair: Literal["reversal", "swapped"] = "swapped"
+    sums_over_samples: ClassVar[bool] = True
+
     label_loss: LabelLoss = cross_entropy
 
     def __post_init__(self) -> None:

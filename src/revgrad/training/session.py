@@ -75,12 +75,18 @@ def keep_large_buffers() -> bool:
 
 class Step(nn.Module):
     """(batch, λ) → losses. Gradients of several processes are averaged, losses are shares of a sum:
-    the total is multiplied by the number of processes to make up for it."""
+    the total is multiplied by the number of processes to make up for it.
 
-    def __init__(self, adapter: DomainAdapter, objective: Objective) -> None:
+    reduced: layers compute in bfloat16, under autocast; weights and losses stay in full.
+    """
+
+    def __init__(
+        self, adapter: DomainAdapter, objective: Objective, *, reduced: bool = False
+    ) -> None:
         super().__init__()
         self.adapter = adapter
         self.objective = objective
+        self.reduced = reduced
         self.world = world_size()
         # DistributedDataParallel warns at every start where it looks for unused parameters and
         # finds none, as in most trainings: this one is never used.
@@ -90,5 +96,9 @@ class Step(nn.Module):
             self.unused = nn.Parameter(torch.zeros((), device=device))
 
     def forward(self, batch: Batch, factor: float | Tensor) -> Losses:
-        losses = self.objective(self.adapter, batch, factor)
+        if self.reduced:
+            with torch.autocast(batch.domains.device.type, dtype=torch.bfloat16):
+                losses = self.objective(self.adapter, batch, factor)
+        else:
+            losses = self.objective(self.adapter, batch, factor)
         return losses if self.world == 1 else losses._replace(total=losses.total * self.world)

@@ -111,6 +111,18 @@ class Settings:
     workers
         processes that read batches of Datasets, augmentations and files that are decoded as they
         come; any number gives the same weights
+    precision
+        "full", or "bf16": layers compute in bfloat16 (autocast), weights, losses and evaluation
+        stay in full; for accelerators: most CPUs are slower with it
+    micro_batch
+        samples that pass at once on a process; the gradients of the batch's parts are added up,
+        which is exact for losses that are sums over samples (others are refused). BatchNorm
+        normalises each part by itself, and dropout draws other masks
+    checkpoint_activations
+        keep only what lies between the blocks of the feature extractor, and run each block again
+        in the backward pass: less memory, about a third more time, the same gradients
+    compile
+        by torch.compile, one graph for every λ; True, or the name of a backend
     """
 
     steps: int = 10_000
@@ -138,6 +150,10 @@ class Settings:
     checkpoint_every: int = 1000
     prefetch: bool | None = None
     workers: int = 0
+    precision: str = "full"
+    micro_batch: int | None = None
+    checkpoint_activations: bool = False
+    compile: bool | str = False
 
     def __post_init__(self) -> None:
         def need(condition: bool, text: str) -> None:
@@ -190,6 +206,13 @@ class Settings:
         )
         for name in ("evaluate_every", "log_every", "checkpoint_every", "workers"):
             need(getattr(self, name) >= 0, f"{name} must be ≥ 0, not {getattr(self, name)}")
+        need(
+            self.precision in PRECISIONS,
+            f"precision is one of {', '.join(PRECISIONS)}, not {self.precision!r}",
+        )
+        if self.micro_batch is not None:
+            object.__setattr__(self, "micro_batch", _whole("micro_batch", self.micro_batch))
+            need(self.micro_batch >= 2, f"micro_batch must be at least 2, not {self.micro_batch}")
         for moment in (0.0, 0.5, 1.0):
             for name, value in zip(Scheduled._fields, self.at(moment), strict=True):
                 need(
@@ -277,8 +300,14 @@ class SettingsChanges(TypedDict, total=False):
     checkpoint_every: int
     prefetch: bool | None
     workers: int
+    precision: str
+    micro_batch: int | None
+    checkpoint_activations: bool
+    compile: bool | str
 
 
+#: What layers compute in.
+PRECISIONS = ("full", "bf16")
 #: Settings that are schedules: a number there is a constant one.
 SCHEDULED = ("learning_rate", "adaptation_factor")
 #: Settings that count something.

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from revgrad._distributed import (
     distribute,
     from_first_process,
     rank,
+    without_exchange,
     world_size,
 )
 from revgrad._random import derive, preserved_rng, seed_python, seed_torch
@@ -31,6 +32,7 @@ from revgrad.errors import InputError, NonFiniteLossError, RevgradError
 from revgrad.evaluation import check_labels, evaluate
 from revgrad.objectives import Adversarial, Losses, Objective
 from revgrad.tasks import Evaluation, Task, choose_task
+from revgrad.training.activations import CheckpointedActivations
 from revgrad.training.attributes import described_adversaries
 from revgrad.training.callbacks import (
     Callback,
@@ -46,6 +48,7 @@ from revgrad.training.checkpoint import (
     tensors_under,
 )
 from revgrad.training.metrics import RunningMeans
+from revgrad.training.micro_batches import check_sums, micro_batches, summed
 from revgrad.training.paired_batches import PairedBatches
 from revgrad.training.parameter_groups import FrozenLayers, parameter_groups
 from revgrad.training.reader import BatchReader
@@ -153,6 +156,11 @@ class Trainer:
         )
         if self.channels_last:
             self.adapter.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if self.settings.micro_batch is not None:
+            check_sums(self.objective)
+        self.activations: Callable[[], AbstractContextManager[None]] = nullcontext
+        if self.settings.checkpoint_activations:
+            self.activations = CheckpointedActivations(adapter).within
         self.task, outputs = self._check_outputs(domains, task)
         encoder = encoder_of(first)
         self._encoder_state = None if encoder is None else encoder.state()
@@ -161,8 +169,14 @@ class Trainer:
         with self.frozen.held():
             groups = parameter_groups(adapter.network, adapter.heads, self.settings)
             self.optimiser = self.settings.make_optimiser(groups)
-            self.step = distribute(Step(adapter, self.objective))
+            reduced = self.settings.precision == "bf16"
+            self.step = distribute(Step(adapter, self.objective, reduced=reduced))
+            if self.settings.compile:
+                backend = self.settings.compile
+                name = backend if isinstance(backend, str) else "inductor"
+                self.step = cast(nn.Module, torch.compile(self.step, backend=name))
             self._limited = [w for w in weight_matrices(adapter) if w.requires_grad]
+        self._factor = torch.zeros((), device=self.device)  # a number would be compiled in
         # of rank 0's weights, which `distribute` has given to all processes
         self.average: MovingAverage | None = None
         if self.settings.ema_decay is not None:
@@ -197,11 +211,9 @@ class Trainer:
         factor, rate = settings.at(progress)
 
         batch = self._batch(step)
-        losses: Losses = self.step(batch, factor)
-        self._stop_if_not_finite(losses, step)
-
         self.optimiser.zero_grad(set_to_none=True)
-        losses.total.backward()  # type: ignore[no-untyped-call]
+        losses = self._gradients(batch, factor)
+        self._stop_if_not_finite(losses, step)
         if settings.max_gradient_norm is not None:
             nn.utils.clip_grad_norm_(self.adapter.parameters(), settings.max_gradient_norm)
         for group in self.optimiser.param_groups:
@@ -213,6 +225,20 @@ class Trainer:
             self.average.update(step)
         self.window.add(losses, batch.domains, batch.total_labelled > 0)
         return factor, rate
+
+    def _gradients(self, batch: Batch, factor: float) -> Losses:
+        """Backward passes of the batch's parts, which add up; the batch's losses."""
+        passed = self._factor.fill_(factor) if self.settings.compile else factor
+        loss = getattr(self.objective, "label_loss", None)
+        found: list[Losses] = []
+        parts = list(micro_batches(batch, self.settings.micro_batch, loss))
+        for part in parts:
+            last = part is parts[-1]  # processes exchange the sum of all parts
+            with self.activations(), nullcontext() if last else without_exchange(self.step):
+                losses: Losses = self.step(part, passed)
+                losses.total.backward()  # type: ignore[no-untyped-call]
+            found.append(losses)
+        return summed(found)
 
     def evaluate(self, domain: Domain) -> Evaluation:
         """Loss and metrics of what would be handed back now; changes nothing."""
