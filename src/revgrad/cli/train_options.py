@@ -394,18 +394,18 @@ class TrainOptions:
         int | None,
         _running_option(
             "Samples that pass at once on a process; gradients of a batch's parts are added up.",
-            "the whole batch",
+            "none",
         ),
     ] = None
     checkpoint_activations: Annotated[
         bool | None,
         _running_option(
             "Run blocks of the feature extractor again in the backward pass, for less memory.",
-            "off",
+            "False",
         ),
     ] = None
     compile: Annotated[
-        bool | None, _running_option("Compile the step by torch.compile.", "off")
+        bool | None, _running_option("Compile the step by torch.compile.", "False")
     ] = None
     tensorboard: Annotated[
         bool,

@@ -176,7 +176,9 @@ class Trainer:
                 name = backend if isinstance(backend, str) else "inductor"
                 self.step = cast(nn.Module, torch.compile(self.step, backend=name))
             self._limited = [w for w in weight_matrices(adapter) if w.requires_grad]
-        self._factor = torch.zeros((), device=self.device)  # a number would be compiled in
+        # λ for a compiled step, which a number would be compiled into
+        kind = torch.float32 if self.device.type == "mps" else torch.float64
+        self._factor = torch.zeros((), dtype=kind, device=self.device)
         # of rank 0's weights, which `distribute` has given to all processes
         self.average: MovingAverage | None = None
         if self.settings.ema_decay is not None:
