@@ -2,13 +2,16 @@
 # make check   lint, types and the core tests: a minute and a half on two cores
 # make test    lint, types and all tests: under eight minutes on two cores
 # make bench   the benchmarks, as json lines
+# make faults  every promise under faults, about an hour; goes on where it was
+# make mutants the most important lines, broken one by one: the tests must notice each
+# make lowest  the core tests on the lowest versions that pyproject.toml names; make newest: the newest
 # make docs    the pages that are made of records and of --help, and the site: build/site/index.html
 PYTHON ?= python3
 BIN := .venv/bin
 #: Two processes of one thread each: two threads on a busy machine can be ten times slower than one.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
-.PHONY: demo check lint test bench docs
+.PHONY: demo check lint test bench faults mutants lowest newest docs
 .DELETE_ON_ERROR:
 
 .venv: pyproject.toml constraints.txt
@@ -32,6 +35,15 @@ test: lint
 
 bench: .venv
 	for file in benchmarks/*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$file --json || exit 1; done
+
+faults: .venv
+	OMP_NUM_THREADS=1 $(BIN)/python tests/faults/run.py
+
+mutants: .venv
+	OMP_NUM_THREADS=1 $(BIN)/python tests/faults/mutants.py
+
+lowest newest: .venv
+	$(BIN)/python tests/faults/versions.py $@
 
 .venv/.docs: .venv
 	PIP_NO_COMPILE=1 $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

@@ -40,10 +40,12 @@ def write_atomically(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(part, path)
         _sync_folder(path.parent)
-    except OSError as error:
+    except BaseException as error:  # Ctrl-C too
         with contextlib.suppress(OSError):
             part.unlink()
-        raise RunError(disk_error(path, error)) from error
+        if isinstance(error, OSError):
+            raise RunError(disk_error(path, error)) from error
+        raise
 
 
 def disk_error(path: Path, error: OSError) -> str:

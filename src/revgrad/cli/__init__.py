@@ -41,8 +41,18 @@ COMMANDS = {
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
+class _Stopped(Exception):
+    """Ctrl-C in a command that does not listen to it itself."""
+
+
 class Commands(typer.core.TyperGroup):
     """The commands by name, each imported when it is asked for."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # else typer ends the process without a word
+            raise _Stopped from None
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -89,6 +99,8 @@ def main() -> None:
     """Run a command; a mistake of the user's is one line and a non-zero exit."""
     with contextlib.suppress(ValueError):  # outside the main thread there are no handlers
         signal.signal(signal.SIGTERM, _terminated)
+        if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         _run()
         return
@@ -115,7 +127,7 @@ def _run() -> None:
         code = app(standalone_mode=False)
     except RevgradError as error:
         _exit_with(str(error) if _speaks(error.exit_code) else "", error.exit_code)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, _Stopped):
         _exit_with("interrupted", 130)
     except MemoryError:
         _exit_with(_NO_MEMORY, 1)
@@ -129,6 +141,7 @@ def _run() -> None:
         if (known := _code_of_another_process(error)) is not None:
             _exit_with("", known)
         if not hasattr(error, "format_message"):
+            _speaks(1)  # by its traceback: the other processes need not wait for a line
             raise
         # an error of usage, of typer's own click or of the click beside it
         _exit_with(_usage(error), getattr(error, "exit_code", 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import glob
 import hashlib
 import io
 import logging
@@ -71,6 +72,8 @@ class GrowingTable:
             raise RunError(f"{self.path} is being written by another process: wait for it")
         try:
             with disk_errors(self.path):
+                for left in self.path.parent.glob(f".{glob.escape(self.note.name)}.*.part"):
+                    left.unlink(missing_ok=True)  # of a process that was killed
                 if not self._taken_up():
                     self.part.write_bytes(b"")
                 os.truncate(self.part, self._bytes)
@@ -84,6 +87,8 @@ class GrowingTable:
         except (OSError, ValueError):
             return False  # none yet, or damaged: from the beginning
         if note["identity"] != self.identity:
+            return False
+        if not self.part.is_file():  # it has its name already, and the note was not yet gone
             return False
         digest, left = hashlib.sha256(), int(note["bytes"])
         with open(self.part, "rb") as file:

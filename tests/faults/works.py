@@ -1,0 +1,217 @@
+"""The commands that faults are tried on: small, and each with all that it leaves behind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from injection import NOTHING, Fault
+from PIL import Image
+from processes import Ended, Running, run
+
+from tiny import checkpoint_digest
+
+SHAPES = ("--batch-size", "8", "--domain-classifier", "4", "--threads", "1")
+EVERY = ("--log-every", "2", "--checkpoint-every", "2", "--evaluate-every", "4")
+DATA = ("--source", "../data/source.npz", "--target", "../data/target.npz")
+#: Values that differ from one time to the next.
+OF_THE_MOMENT = ("seconds", "command", "version", "commit")
+
+
+def make_data(base: Path) -> None:
+    """What all commands read: vectors, a folder of images, a finished run on images."""
+    data = base / "data"
+    data.mkdir(parents=True, exist_ok=True)
+    chance = np.random.default_rng(0)
+    inputs = chance.normal(size=(60, 4)).astype(np.float32)
+    np.savez(data / "source.npz", inputs=inputs, labels=np.arange(60) % 3)
+    np.savez(data / "target.npz", inputs=inputs + 1)
+    images = chance.integers(0, 256, (30, 8, 8, 3), dtype=np.uint8)
+    np.savez(data / "images.npz", images=images, labels=np.arange(30) % 3)
+    for number, image in enumerate(images):
+        path = data / "photos" / f"class{number % 3}" / f"{number:02d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(path)
+    if not (data / "trained" / "result.json").exists():
+        shutil.rmtree(data / "trained", ignore_errors=True)
+        given = ("--source", "images.npz", "--target", "images.npz", "--network", "compact")
+        words = ("train", *given, "--steps", 2, *SHAPES, "-o", "trained", "--quiet")
+        done = run(words, data)
+        assert done.code == 0, done.said
+
+
+@dataclass(frozen=True)
+class Work:
+    """A command, and a digest of all that it leaves that a repetition leaves too.
+
+    Attributes
+    ----------
+    before
+        what is changed in the forked process, so that it is small
+    cost
+        how many times a training of vectors it takes: fewer trials of dear ones
+    """
+
+    name: str
+    words: tuple[object, ...]
+    digest: Callable[[Path], str]
+    before: Callable[[], None] = lambda: None
+    cost: int = 1
+
+    def start(self, folder: Path, fault: Fault = NOTHING) -> Running:
+        (folder / "cache").mkdir(parents=True, exist_ok=True)
+        return Running(
+            self.words, folder, fault, before=self.before, REVGRAD_CACHE=str(folder / "cache")
+        )
+
+    def do(self, folder: Path, fault: Fault = NOTHING) -> Ended:
+        return self.start(folder, fault).wait()
+
+
+def run_digest(folder: Path) -> str:
+    """Weights and optimiser, metrics, record, evidence; times left out."""
+    digest = hashlib.sha256(checkpoint_digest(folder).encode())
+    for line in (folder / "metrics.jsonl").read_text().splitlines():
+        digest.update(_timeless(json.loads(line)).encode())
+    digest.update(_timeless(json.loads((folder / "result.json").read_text())).encode())
+    for path in sorted((folder / "evidence").glob("*")):
+        digest.update(path.name.encode() + path.read_bytes())
+    left = [path.name for path in folder.rglob("*.part")]
+    return digest.hexdigest() + (f" and left {left}" if left else "")
+
+
+def _timeless(values: dict[str, Any]) -> str:
+    kept = {k: v for k, v in values.items() if k not in (*OF_THE_MOMENT, "seal")}
+    return json.dumps(kept, sort_keys=True)
+
+
+def _both_digests(folder: Path) -> str:
+    return run_digest(folder / "run") + run_digest(folder / "run" / "baseline")
+
+
+def _search_digest(folder: Path) -> str:
+    search = folder / "search"
+    trials = sorted(search.glob("trial-*"))
+    table = (search / "trials.csv").read_text() if (search / "trials.csv").exists() else ""
+    values = [line.rsplit(",", 1)[0] for line in table.splitlines()]
+    return f"{len(trials)} {[checkpoint_digest(one) for one in trials]} {len(values)}"
+
+
+def _cached_digest(folder: Path) -> str:
+    """Every array below the cache, but for what was left half made."""
+    digest = hashlib.sha256()
+    for path in sorted((folder / "cache").rglob("*.npy")):
+        if not any(part.startswith(".building") for part in path.parts):
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def _table_digest(folder: Path) -> str:
+    left = sorted(path.name for path in folder.glob("*.part*"))
+    return hashlib.sha256((folder / "out.csv").read_bytes()).hexdigest() + "".join(left)
+
+
+def _records_digest(folder: Path) -> str:
+    records = sorted((folder / "tables").rglob("job.json"))
+    return "".join(_timeless(json.loads(path.read_text())) for path in records) + str(len(records))
+
+
+def _eight_at_once() -> None:
+    from revgrad import evaluation
+
+    evaluation.SAMPLES_AT_ONCE = 8
+
+
+def _brief_tables() -> None:
+    from revgrad.paper.tables.budgets import BUDGETS
+    from table_jobs import SHORT
+
+    BUDGETS["tiny"] = SHORT
+
+
+TRAIN = ("train", *DATA, "--steps", "8", *SHAPES, *EVERY, "-o", "run", "--quiet")
+WORKS = {
+    work.name: work
+    for work in (
+        Work("train", TRAIN, lambda folder: run_digest(folder / "run")),
+        Work(
+            "train, best weights",
+            (*TRAIN, "--return-weights", "best", "--score", "mutual-information"),
+            lambda folder: run_digest(folder / "run"),
+        ),
+        Work("train --baseline", (*TRAIN, "--baseline"), _both_digests, cost=2),
+        Work(
+            "tune",
+            (
+                *("tune", *DATA, "--steps", "4", *SHAPES, "--evaluate-every", "2", "--trials", "2"),
+                *("--score", "mutual-information", "-o", "search", "--quiet"),
+                *("--vary", "learning-rate", "--vary", "height"),
+            ),
+            _search_digest,
+            cost=3,
+        ),
+        Work(
+            "predict",
+            ("predict", "../data/trained", "../data/photos", "-o", "out.csv"),
+            _table_digest,
+            _eight_at_once,
+        ),
+        Work("folder cache", ("data", "check", "../data/photos", "--size", "6"), _cached_digest),
+        Work(
+            "data make",
+            ("data", "make", "syn-numbers", "--count", "40", "--workers", "1"),
+            _cached_digest,
+            cost=2,
+        ),
+        Work(
+            "reproduce",
+            (
+                *("reproduce", "table1", "--cell", "mnist-to-mnist-m", "--method", "source-only"),
+                *("--budget", "tiny", "--jobs", "1", "--output", "tables"),
+            ),
+            _records_digest,
+            _brief_tables,
+            cost=8,
+        ),
+    )
+}
+
+
+class Bench:
+    """A folder of trials, with what each work comes to when nothing disturbs it."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        make_data(base)
+
+    def place(self, name: str) -> Path:
+        """An empty folder for one trial."""
+        folder = self.base / name.replace(" ", "-")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return folder
+
+    @cache  # noqa: B019 (a bench lives as long as its process)
+    def undisturbed(self, name: str) -> tuple[str, Ended]:
+        """The work's digest, and how it ended: its writes and its seconds."""
+        folder = self.place(f"whole-{name}")
+        done = WORKS[name].do(folder)
+        assert done.code == 0, (name, done.said)
+        other = self.place(f"again-{name}")
+        again = WORKS[name].do(other)
+        assert again.code == 0, (name, again.said)
+        digest = WORKS[name].digest(folder)
+        assert digest == WORKS[name].digest(other), name  # else there is nothing to compare with
+        return digest, again
+
+    def leave(self, folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        assert os.path.isdir(self.base)
