@@ -1,15 +1,13 @@
-"""`make mutants`: break the most important lines one by one; the tests named with each must notice.
+"""`make mutants`: break the most important lines one by one; the tests must notice each.
 
-The lines stand in mutants.toml. Every result is a line of mutants.jsonl, and a line that was noticed
-is not tried again while it and its tests' names stay as they are.
+The lines stand in mutants.toml, each with the narrowest tests that should notice. Every result is a
+line of mutants.jsonl; a mutant that was noticed is not tried again while its entry stays as it is.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
-import io
 import json
 import os
 import shutil
@@ -17,6 +15,7 @@ import signal
 import sys
 import tempfile
 import tomllib
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,25 +57,27 @@ def tests_end(package: Path, tests: list[str]) -> int:
     process, which has imported what they need but nothing of the package."""
     pid = os.fork()
     if pid == 0:
-        signal.alarm(PATIENCE)
-        for kind in (1, 2):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), kind)
-        os.environ |= {"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
-        sys.path.insert(0, str(package))
-        os.chdir(ROOT)
-        import pytest
-
         code = 3
-        with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            signal.alarm(PATIENCE)
+            for kind in (1, 2):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), kind)
+            os.environ |= {"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
+            sys.path.insert(0, str(package))
+            os.chdir(ROOT)
+            import pytest
+
             code = int(pytest.main(["-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]))
-        os._exit(code)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def warm() -> None:
     """Import what tests take long to import; of the package nothing."""
     sys.dont_write_bytecode = True
-    import hypothesis
     import numpy
     import optuna
     import PIL.Image
@@ -88,7 +89,7 @@ def warm() -> None:
 
     torch.set_num_threads(1)
     assert not [name for name in sys.modules if name.partition(".")[0] == "revgrad"]
-    del hypothesis, numpy, optuna, PIL, pytest, sklearn
+    del numpy, optuna, PIL, pytest, sklearn
 
 
 def main() -> int:
