@@ -925,14 +925,17 @@ def _task(given: Task | str | None, adapter: DomainAdapter, source: Domain, reci
     own = recipe.label_loss
     if own is None and not isinstance(recipe.method, str):
         own = getattr(recipe.method, "label_loss", None)
-    return choose_task(
-        source.known_labels(),
-        shown,
-        task=given,
-        label_loss=own,
-        classes=source.classes,
-        name=source.name,
+    labels = source.known_labels()
+    chosen = choose_task(
+        labels, shown, task=given, label_loss=own, classes=source.classes, name=source.name
     )
+    if chosen.one_class and source.is_classification and labels.min() == labels.max():
+        only = int(labels[0]) if source.classes is None else source.classes[int(labels[0])]
+        raise InputError(
+            f"{source.name}: all {len(labels)} labels are of one class, {only}: there is nothing "
+            "to tell apart; samples of two classes at least would do"
+        )
+    return chosen
 
 
 def _placed(

@@ -344,7 +344,10 @@ class Domain:
         if not 0 < fraction < 1:
             raise InputError(f"split takes a fraction between 0 and 1, not {fraction}")
         if len(self) < 2:
-            raise InputError(f"{self.name} has {len(self)} samples: too few to split")
+            count = "1 sample" if len(self) else "no samples"
+            raise InputError(
+                f"{self.name} has {count}: too few to split; held_out=0 keeps none for evaluation"
+            )
         held = min(max(round(len(self) * fraction), 1), len(self) - 1)
         out_name = f"{self.name} (held out)"
         if self.groups is not None:
@@ -533,7 +536,11 @@ def _checked_labels(
     smallest, largest = column.ends() if values.size else (0, 0)
     if values.dtype.kind == "f":
         if not np.isfinite([smallest, largest]).all():
-            raise InputError(f"{name}: labels must be finite numbers")
+            first = next(i for i in range(len(values)) if not np.isfinite(values[i]).all())
+            raise InputError(
+                f"{name}: labels are missing or not finite, the first in sample {first}: leave "
+                "those samples out (of a target, all labels: without_labels())"
+            )
     elif values.ndim == 1 and smallest < 0:
         raise InputError(
             f"{name}: label {smallest} is out of range: class labels count from 0 "

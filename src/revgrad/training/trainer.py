@@ -623,7 +623,8 @@ def check_domains(sources: Sequence[Domain], targets: Sequence[Domain] = ()) -> 
     for source in sources:
         if not source.labelled_count:
             raise InputError(
-                f"the source, {source.name}, has no labels: there is nothing to learn from"
+                f"the source, {source.name}, has no labels: there is nothing to learn from; "
+                "(X, y), a folder with a subfolder per class, or label= of a frame would do"
             )
     for other in (*sources[1:], *targets):
         if first.shape != other.shape:
