@@ -29,6 +29,7 @@ X = RANDOM.normal(size=(60, 4)).astype(np.float32)
 Y = RANDOM.integers(0, 3, 60)
 T = X + 1
 SHORT: dict[str, Any] = {
+    "recipe": "paper",
     "layer": "lower",
     "steps": 4,
     "batch_size": 8,
@@ -114,7 +115,7 @@ class TestWhatItTakes:
     def test_recommended_is_one_word(self) -> None:
         source, target = images(30, 1), images(30, 2, shift=40)
         short: dict[str, Any] = {**SHORT, "layer": "flat"}
-        by_name = adapt(seeded(Images), source, target, recipe="recommended", **short)
+        by_name = adapt(seeded(Images), source, target, **{**short, "recipe": "recommended"})
         by_hand = adapt(
             seeded(Images),
             source,
@@ -246,7 +247,9 @@ class TestBlueprint:
         network = SVHNNetwork(seed=0)
         with torch.no_grad():
             network.fc4.weight.mul_(40)
-        adapt(network, (pixels, labels), pixels, steps=1, batch_size=8, progress=False)
+        adapt(
+            network, (pixels, labels), pixels, recipe="paper", steps=1, batch_size=8, progress=False
+        )
         norms = network.fc4.weight.detach().flatten(1).norm(dim=1)
         assert float(norms.max()) <= 4.0 + 1e-4
         free = SVHNNetwork(seed=0)
@@ -254,6 +257,7 @@ class TestBlueprint:
             free.fc4.weight.mul_(40)
         adapt(
             *(free, (pixels, labels), pixels),
+            recipe="paper",
             steps=1,
             batch_size=8,
             progress=False,
@@ -266,6 +270,7 @@ class TestBlueprint:
         pixels = RANDOM.integers(0, 255, (12, 32, 32, 3)).astype(np.uint8)
         made = adapt(
             *(EfficientNetLite0(2, size=32), (pixels, np.arange(12) % 2), pixels),
+            recipe="paper",
             steps=1,
             batch_size=4,
             progress=False,
@@ -279,7 +284,7 @@ class TestBlueprint:
             blueprint = Blueprint("lower", domain_classifier=(3,), max_weight_norm=0.5)
 
         network = seeded(Own)
-        made = adapt(network, (X, Y), T, steps=2, batch_size=8, progress=False)
+        made = adapt(network, (X, Y), T, recipe="paper", steps=2, batch_size=8, progress=False)
         assert made.layer == "lower"
         assert made.adapter is not None
         assert made.adapter.domain_classifier.hidden == (3,)
@@ -384,7 +389,8 @@ def test_a_script_that_fails_names_no_command(tmp_path: Path) -> None:
         "def go(steps):\n"
         "    net = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 2))\n"
         "    revgrad.adapt(net, (X, np.arange(30) % 2), X + 1, layer='0', steps=steps, run='rr',\n"
-        "                  batch_size=8, domain_classifier=(4,), progress=False)\n"
+        "                  batch_size=8, domain_classifier=(4,), progress=False,\n"
+        "                  recipe='paper')\n"
         "go(2)\ngo(3)\n"
     )
     shown = subprocess.run([sys.executable, "bad.py"], capture_output=True, text=True, cwd=tmp_path)

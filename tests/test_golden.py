@@ -152,6 +152,7 @@ def _rank(rank: int, port: int, file: str) -> None:
         network,
         vectors(60, 1),
         vectors(50, 2, shift=1.0),
+        recipe="paper",
         layer="lower",
         steps=30,
         batch_size=24,

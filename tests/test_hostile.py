@@ -35,7 +35,19 @@ def data(tmp_path: Path) -> dict[str, Path]:
 def train(call: Call, data: dict[str, Path], *words: object) -> Shown:
     given = [word for pair in data.items() for word in pair]
     output = data["--source"].parent / "run"
-    return call("train", *given, "--steps", 2, "--batch-size", 8, *words, "--output", output)
+    return call(
+        "train",
+        *given,
+        "--recipe",
+        "paper",
+        "--steps",
+        2,
+        "--batch-size",
+        8,
+        *words,
+        "--output",
+        output,
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +80,13 @@ def test_memory_that_ran_out_is_one_line(data: dict[str, Path], call: Call) -> N
 
 def test_inputs_of_another_type_are_refused_before_training() -> None:
     whole = from_arrays(np.arange(80).reshape(20, 4), np.arange(20) % 3, name="whole")
-    small: dict[str, Any] = {"layer": "lower", "steps": 1, "batch_size": 8, "progress": False}
+    small: dict[str, Any] = {
+        "recipe": "paper",
+        "layer": "lower",
+        "steps": 1,
+        "batch_size": 8,
+        "progress": False,
+    }
     for given in ({"target": whole}, {"target": vectors(20, 2), "test": whole}):
         with pytest.raises(InputError, match="those of whole int64: they must be of one type"):
             revgrad.adapt(seeded(Perceptron), vectors(20, 1), **given, **small)

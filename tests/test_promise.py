@@ -20,6 +20,7 @@ from revgrad.networks.compact import CompactNetwork
 from tiny import Perceptron, seeded, weights_digest
 
 SMALL: dict[str, Any] = {
+    "recipe": "paper",
     "steps": 6,
     "batch_size": 16,
     "device": "cpu",

@@ -71,3 +71,15 @@ def test_a_domain_classifier_is_widths_or_a_module() -> None:
     assert PAPER.changed({"domain_classifier": [8, 4]}).domain_classifier == (8, 4)
     own = nn.Linear(3, 1)
     assert PAPER.changed({"domain_classifier": own}).domain_classifier is own
+
+
+def test_another_optimiser_brings_a_rate_that_is_safe_with_it() -> None:
+    def rate(recipe: Recipe) -> float:
+        return recipe.settings.at(0.0).learning_rate
+
+    assert rate(PAPER) == 0.01
+    assert rate(PAPER.changed({"optimiser": "adam"})) == 0.001
+    assert rate(PAPER.changed({"optimiser": "adam", "learning_rate": 0.2})) == 0.2
+    assert rate(RECOMMENDED.changed({"optimiser": "adam"})) == rate(RECOMMENDED)  # its own
+    assert rate(RECOMMENDED.changed({"optimiser": "sgd"})) == 0.01
+    assert rate(PAPER.changed({"optimiser": lambda groups, settings: None})) == 0.01  # type: ignore[arg-type,return-value]

@@ -94,6 +94,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sealed") / "run"
     revgrad.adapt(
         *(seeded(Perceptron), vectors(60, 1), vectors(60, 2, 1.0)),
+        recipe="paper",
         layer="lower",
         run=folder,
         steps=6,

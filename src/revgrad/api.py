@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
@@ -16,10 +17,11 @@ from torch.utils.data import DataLoader, Dataset
 
 from revgrad._distributed import process_group
 from revgrad.adapter import DeployableModel, DomainAdapter
-from revgrad.auto import Automatic, refuse_other_run
+from revgrad.auto import Automatic, refuse_other_run, unjudged
 from revgrad.diagnostics.attribute_evidence import AttributeRecorder
 from revgrad.diagnostics.choice import Choice
-from revgrad.diagnostics.recorder import EVIDENCE_SAMPLES, EvidenceRecorder
+from revgrad.diagnostics.early_signs import EarlySigns
+from revgrad.diagnostics.recorder import EVIDENCE_SAMPLES, EvidenceRecorder, has_classes
 from revgrad.diagnostics.scores import RECOMMENDED_SCORE, SCORES
 from revgrad.domains.attributes import DOMAIN, share_attribute
 from revgrad.domains.common_shape import (
@@ -86,6 +88,8 @@ from revgrad.training.weights import restore_weights
 
 if TYPE_CHECKING:
     from revgrad.diagnostics.verdict import Verdict
+
+log = logging.getLogger("revgrad")
 
 
 @dataclass(frozen=True)
@@ -267,7 +271,7 @@ def adapt(
     layer: str | None = None,
     task: Task | str | None = None,
     output: str | int | None = None,
-    recipe: Recipe | str = "paper",
+    recipe: Recipe | str = AUTO,
     adversaries: Sequence[Adversary] | None = None,
     held_out: Any = HELD_OUT,
     test: Any = None,
@@ -305,13 +309,13 @@ def adapt(
         of a network that returns a dict, a tuple or a ModelOutput: the part that is
         meant, "logits" or 0
     recipe
-        "auto": source only first, a few ways to adapt from there, and the one that
-        is judged best without target labels; the source-only network where none is
-        (`Adapted.choice` says why). Or a whole way of training: "paper" (DANN as
-        printed), "stabilised" (DANN for any data), "recommended" (ours, for images),
-        a `Recipe`. Any field of it, and of its settings, can be given by name:
-        steps=…, learning_rate=…, seed=…; method=… alone is that method with the
-        paper's settings
+        "auto", the default: source only first, a few ways to adapt from there, and the
+        one that is judged best without target labels; the source-only network where
+        none is (`Adapted.choice` says why). Or a whole way of training: "paper" (DANN
+        as printed), "stabilised" (DANN for any data), "recommended" (ours, for
+        images), a `Recipe`. Any field of it, and of its settings, can be given by
+        name: steps=…, learning_rate=…, seed=…; method=… alone is that method with
+        the paper's settings
     adversaries
         what the features must not tell, each `Adversary` at a layer of its own: by
         default the domain alone. Without a target: attributes that labelled data have
@@ -342,6 +346,13 @@ def adapt(
     if score not in SCORES:
         raise unknown("score", score, SCORES)
     automatic = recipe == AUTO and "method" not in changes
+    several = len(_several(source)) > 1 or (target is not None and len(_several(target)) > 1)
+    if automatic and (several or adversaries is not None):
+        log.info(
+            "auto chooses among ways to adapt one source to one target: with adversaries or "
+            "several domains the recipe is 'paper'"
+        )
+        automatic = False
     named = STABILISED if automatic else PAPER if recipe == AUTO else recipe_named(recipe)
     whole = named.changed(changes)
     method = whole.method
@@ -355,11 +366,6 @@ def adapt(
     else:
         given = _Data.of(method, source, target, held_out, test, adversaries=adversaries)
     if automatic:
-        if adversaries is not None or len(given.sources) > 1 or len(given.targets) > 1:
-            raise InputError(
-                "recipe 'auto' chooses among ways to adapt one source to one target: with "
-                "adversaries or several domains name a recipe, such as 'stabilised'"
-            )
         return _automatic(
             network,
             given,
@@ -387,6 +393,7 @@ def adapt(
         chosen = _task(task, adapter, data.source, whole)
         objective = _objective(method, whole.label_loss, chosen, placed)
         recorder = _recorder(data, chosen, evidence_samples, return_weights, score, run)
+        signs = _early_signs(data, chosen, callbacks)
         # a recipe's balance is for classes: other labels are trained as they come
         balanced = whole.balanced and data.source.is_classification
         training = [one.balanced() if balanced else one for one in data.sources]
@@ -402,6 +409,7 @@ def adapt(
             scorer=recorder if return_weights == "best" else None,
             callbacks=[
                 *([recorder] if recorder is not None else []),
+                *signs,
                 *callbacks,
                 *([ProgressBar(label)] if progress else []),
             ],
@@ -469,33 +477,49 @@ def _automatic(
     evidence_samples: int,
     **given: Any,
 ) -> Adapted:
-    """`recipe="auto"`: the same network, with the weights of the training that was chosen."""
-    if data.target is None or not data.held_outs or not data.source.is_classification:
-        raise InputError(
-            "recipe 'auto' judges by predicted classes, a target and held-out source samples "
-            "(held_out=0.1): it needs all three; else name a recipe, such as 'stabilised'"
-        )
-    if run is not None:
-        refuse_other_run(run)
+    """`recipe="auto"`: the same network, with the weights of the training that was chosen; of a
+    task that can't be judged, with those of a fixed recipe."""
+    assert data.target is not None  # `_Data.of` has asked for it
     known = given.pop("provenance")
     shaped = data.with_one_shape()
+    assert shaped.target is not None
+    whole = STABILISED.changed(changes)
+    probe = _adapter(
+        copy.deepcopy(network),
+        given["layer"],
+        shaped.sources,
+        shaped.targets,
+        whole,
+        _settled(network, whole.settings),
+        given["output"],
+    )
+    task = _task(given.pop("task"), probe, shaped.source, whole)
 
-    def train(copied: nn.Module, recipe: Recipe, folder: Path | None, init: str | None) -> Adapted:
+    def train(
+        trained: nn.Module,
+        recipe: Recipe,
+        folder: Path | None = run,
+        init: str | None = None,
+        watching: Sequence[Callback] = (),
+    ) -> Adapted:
         return adapt(
-            copied,
+            trained,
             data.source,
             data.target,
+            task=task,
             recipe=recipe,
-            held_out=data.held_out,
+            held_out=0 if data.held_out is None else data.held_out,
             test=data.test,
             run=folder,
             evidence_samples=evidence_samples,
             provenance=replace(known, init=init or known.init),
-            **given,
+            **{**given, "callbacks": [*given["callbacks"], *watching]},
         )
 
-    assert shaped.held_out is not None
-    assert shaped.target is not None
+    if not task.one_class:
+        return train(network, unjudged(network, shaped.source, shaped.target, task, changes))
+    if run is not None:
+        refuse_other_run(run)
     choice, chosen, start = Automatic(
         shaped.source, shaped.held_out, shaped.target, train, run, evidence_samples or 2000
     ).fit(network, changes)
@@ -917,6 +941,16 @@ def _recorder(
     if best:
         recorder.require_score()
     return recorder
+
+
+def _early_signs(data: _Data, task: Task, callbacks: Sequence[Callback]) -> list[Callback]:
+    """What says early signs of harm, where they can be seen and nothing that was given does so."""
+    if data.held_out is None or data.target is None or not task.one_class:
+        return []
+    watched = any(isinstance(one, EarlySigns) for one in callbacks)
+    if watched or not has_classes(data.held_out):
+        return []
+    return [EarlySigns(data.held_out, data.target, class_logits=task.class_logits)]
 
 
 def _task(given: Task | str | None, adapter: DomainAdapter, source: Domain, recipe: Recipe) -> Task:

@@ -1,8 +1,9 @@
-"""`recipe="auto"`: source-only first, a short ladder of ways to adapt from there, a choice among
+"""`recipe="auto"`, the default: source-only first, a few ways to adapt from there, a choice among
 them without target labels; where none is judged better, the source-only network is handed back.
 
-RUN/baseline holds the source-only training, RUN/candidates/NAME each other one, all of them runs of
-their own that resume; RUN itself then holds what was handed back, and choice.json why.
+A way that shows early signs of harm is ended there, and goes on from its last good weights with a
+weaker λ. RUN/baseline holds the source-only training, RUN/candidates/NAME each other one, all of
+them runs of their own that resume; RUN itself then holds what was handed back, and choice.json why.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import copy
 import logging
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -26,44 +28,54 @@ from revgrad.diagnostics.choice import (
     Candidate,
     Choice,
     Opinions,
-    Signals,
     choose,
-    harm,
     image_descriptors,
     opinions_of,
     refusal,
     signals_of,
 )
-from revgrad.diagnostics.evidence import Evidence, NotFiniteError, gather_evidence
+from revgrad.diagnostics.early_signs import EarlySigns, HarmSeen, Look
+from revgrad.diagnostics.evidence import (
+    ClassLogits,
+    Evidence,
+    NotFiniteError,
+    gather_evidence,
+)
 from revgrad.diagnostics.inputs import Array
-from revgrad.diagnostics.recorder import EVIDENCE_FOLDER, EVIDENCE_SAMPLES, thumbnails
+from revgrad.diagnostics.recorder import EVIDENCE_FOLDER, EVIDENCE_SAMPLES, has_classes, thumbnails
 from revgrad.diagnostics.second_opinion import descriptors
 from revgrad.domains.domain import Domain, drawn_indices
 from revgrad.errors import NonFiniteLossError, RunError
 from revgrad.evaluation import features_at
 from revgrad.networks.registry import blueprint_of
-from revgrad.recipes import RECOMMENDED, STABILISED, Recipe, RecipeChanges
-from revgrad.schedules import RampUp
+from revgrad.objectives import AdversarialConsistency, Noise
+from revgrad.recipes import RECOMMENDED, STABILISED, Recipe, RecipeChanges, recipe_named
+from revgrad.schedules import Annealed, Constant, RampUp
+from revgrad.tasks import Task
+from revgrad.training.callbacks import Callback, TrainingResult
 from revgrad.training.record import RESULT
-from revgrad.training.run import BASELINE, CONFIG, ENCODER, METRICS
+from revgrad.training.run import BASELINE, CANDIDATES, CONFIG, ENCODER, METRICS
 
 log = logging.getLogger("revgrad")
 
 DataKind = Literal["images", "vectors", "series", "other"]
-#: In a run's folder: the trainings that were chosen among.
-CANDIDATES = "candidates"
 #: Passes over the larger domain that a training makes, and the bounds of its steps.
 PASSES, FEWEST_STEPS, MOST_STEPS = 16, 1000, 10_000
-#: A candidate that starts from the source-trained network takes this share of the steps.
+#: A candidate that starts from the source-trained network takes this share of the steps; all of
+#: them where the source was still being learned at the end.
 SHARE_OF_STEPS = 0.5
+#: Rise of the held-out source accuracy over the last evaluation that says so.
+STILL_LEARNING = 0.02
 #: The EMA of the weights looks back over this share of the steps.
 LOOKS_BACK = 1 / 6
 #: Evaluations of a training, for its evidence and early signs.
 EVALUATIONS = 4
 #: Hidden width of the domain classifier, for networks that have none of their own.
 SMALL_CLASSIFIER = (128,)
-#: λ that the first rung of reversal rises to, and the second: more where the first did no harm.
-FIRST_FACTOR, STRONGER, WEAKER = 0.3, 1.0, 0.1
+#: What λ rises to in a reversal, and what it is multiplied by after a step back.
+REVERSAL, STEP_BACK = 0.3, 0.1
+#: The learning rate of consistency, which must let classes spread along the target's clusters.
+CONSISTENCY_RATE = 0.003
 
 
 class Trained(Protocol):
@@ -77,6 +89,12 @@ class Trained(Protocol):
 
     @property
     def adapter(self) -> DomainAdapter | None: ...
+
+    @property
+    def task(self) -> Task: ...
+
+    @property
+    def result(self) -> TrainingResult | None: ...
 
 
 @dataclass(frozen=True)
@@ -138,65 +156,93 @@ def settled(
 
 @dataclass(frozen=True)
 class Ladder:
-    """What is trained: the source-only start, and ways to adapt from there.
-
-    Attributes
-    ----------
-    rungs
-        tried whatever comes of the others
-    between
-        of two strengths of reversal: the first where the weaker reversal among the rungs did
-        no harm, else the second; none where the user gave λ
-    """
+    """What is trained: the source-only start, and ways to adapt from there."""
 
     start: Recipe
     rungs: tuple[Rung, ...]
-    between: tuple[Rung, Rung] | None
 
     @staticmethod
     def of(kind: DataKind, network: nn.Module, samples: int, changes: RecipeChanges) -> Ladder:
         """For this kind of data, with the user's own settings in all of them."""
         base, fixed = settled(STABILISED, network, samples, changes)
-        # of one domain there is one BatchNorm
-        start = replace(
-            base,
-            method=SOURCE_ONLY,
-            settings=replace(base.settings, batch_norm="joint"),
-            domain_classifier=None,
-        )
-        if fixed:
-            return Ladder(start, (_from_start(base, "stabilised"), _matching(base, None)), None)
-        rungs = [_from_start(base, "stabilised", FIRST_FACTOR), _matching(base, 1.0)]
+        plain = replace(base, normalise="none")
+
+        def height(own: float) -> float | None:
+            return None if fixed else own
+
+        rungs = [
+            _from_start("stabilised", base, height(REVERSAL)),
+            _from_start("kernel-matching", replace(plain, method="kernel-matching"), height(1.0)),
+        ]
         if kind == "images":
             whole, _ = settled(RECOMMENDED, network, samples, changes)
             rungs.append(Rung("recommended", whole, fresh=True))
-        stronger, weaker = (_from_start(base, "stabilised", one) for one in (STRONGER, WEAKER))
-        return Ladder(start, tuple(rungs), (stronger, weaker))
+        elif kind != "other":
+            spread = AdversarialConsistency(threshold=0.9, reversal=0.1, augment=Noise(0.1))
+            consistent = replace(plain, method=spread)
+            if "learning_rate" not in changes:
+                rate = Annealed(CONSISTENCY_RATE, 10.0, 0.75)
+                settings = replace(consistent.settings, learning_rate=rate)
+                consistent = replace(consistent, settings=settings)
+            rungs.append(_from_start("consistency", consistent, height(1.0)))
+        return Ladder(source_only(base), tuple(rungs))
 
 
-def _matching(base: Recipe, factor: float | None) -> Rung:
-    return _from_start(replace(base, normalise="none"), "kernel-matching", factor)
+def source_only(recipe: Recipe) -> Recipe:
+    """The recipe without a target: of one domain there is one BatchNorm."""
+    settings = replace(recipe.settings, batch_norm="joint")
+    return replace(recipe, method=SOURCE_ONLY, settings=settings, domain_classifier=None)
 
 
-def _from_start(base: Recipe, method: str, factor: float | None = None) -> Rung:
+def start_recipe(network: nn.Module, source: Domain, changes: RecipeChanges) -> Recipe:
+    """Of the source-only training alone, where there is no target."""
+    return source_only(settled(STABILISED, network, len(source), changes)[0])
+
+
+def unjudged(
+    network: nn.Module, source: Domain, target: Domain, task: Task, changes: RecipeChanges
+) -> Recipe:
+    """The one recipe for a task that can't be judged by predicted classes."""
+    name = "regression" if task.name == "regression" else "stabilised"
+    log.warning(
+        "auto judges by predicted classes, and this is %s: recipe '%s' without a choice; whether "
+        "it gains over source only (method='source-only') is for you to see",
+        *(task.noun, name),
+    )
+    return settled(recipe_named(name), network, max(len(source), len(target)), changes)[0]
+
+
+def _from_start(name: str, base: Recipe, factor: float | None) -> Rung:
     """A rung that goes on from the source-trained network, λ rising to `factor`; None: as given."""
-    steps = max(round(SHARE_OF_STEPS * base.settings.steps), 1)
-    decay = None if base.settings.ema_decay is None else ema_decay(steps)
+    recipe = shortened(base, SHARE_OF_STEPS)
+    if factor is not None:
+        settings = replace(recipe.settings, adaptation_factor=RampUp(10.0, factor))
+        recipe = replace(recipe, settings=settings)
+    return Rung(name, recipe)
+
+
+def shortened(recipe: Recipe, share: float) -> Recipe:
+    """The recipe for that share of its steps."""
+    steps = max(round(share * recipe.settings.steps), 1)
+    decay = None if recipe.settings.ema_decay is None else ema_decay(steps)
     every = max(steps // EVALUATIONS, 1)
     settings = replace(
-        base.settings, steps=steps, ema_decay=decay, evaluate_every=every, checkpoint_every=every
+        recipe.settings, steps=steps, ema_decay=decay, evaluate_every=every, checkpoint_every=every
     )
-    if factor is None:
-        return Rung(method, replace(base, method=method, settings=settings))
-    settings = replace(settings, adaptation_factor=RampUp(10.0, factor))
-    return Rung(f"{method}-{factor:g}", replace(base, method=method, settings=settings))
+    return replace(recipe, settings=settings)
 
 
 class TrainCandidate(Protocol):
     """Trains a network by a recipe, into a folder where there is one."""
 
     def __call__(
-        self, network: nn.Module, recipe: Recipe, run: Path | None, init: str | None, /
+        self,
+        network: nn.Module,
+        recipe: Recipe,
+        run: Path | None,
+        init: str | None,
+        watching: Sequence[Callback],
+        /,
     ) -> Trained: ...
 
 
@@ -220,24 +266,18 @@ class Automatic:
         log.info(
             "auto: data are %s; source only first, %d steps", kind, ladder.start.settings.steps
         )
-        start = self.train(copy.deepcopy(network), ladder.start, self._folder(BASELINE), None)
+        start = self.train(copy.deepcopy(network), ladder.start, self._folder(BASELINE), None, ())
         judge = _Judge.of(self, start, kind)
-        tried: dict[str, Trained] = {}
-        found: list[Candidate] = []
-
-        def climb(rung: Rung) -> Candidate:
-            candidate, trained = self._tried(rung, network, start, judge)
-            found.append(candidate)
-            if trained is not None:
-                tried[rung.name] = trained
-            return candidate
-
+        longer = "steps" not in changes and _is_still_learning(start)
+        if longer:
+            log.info("auto: the source is still being learned: the others train for all steps")
+        found: list[_Tried] = []
         for rung in ladder.rungs:
-            climb(rung)
-        if ladder.between is not None:
-            weak = next(one for one in found if one.method == "stabilised")
-            climb(ladder.between[0 if judge.unharmed(weak) else 1])
-        choice = choose(kind, found)
+            if longer and not rung.fresh:
+                rung = replace(rung, recipe=shortened(rung.recipe, 1 / SHARE_OF_STEPS))
+            found.append(self._tried(rung, network, start, judge))
+        tried = {one.name: one.trained for one in found if one.trained is not None}
+        choice = choose(kind, judge.candidates(found))
         log.info("auto: %s", choice.sentence)
         handed = tried.get(choice.chosen, start)
         if self.run is not None and _is_first_process():
@@ -246,30 +286,52 @@ class Automatic:
             choice.write(self.run)
         return choice, handed, start
 
-    def _tried(
-        self, rung: Rung, network: nn.Module, start: Trained, judge: _Judge
-    ) -> tuple[Candidate, Trained | None]:
+    def _tried(self, rung: Rung, network: nn.Module, start: Trained, judge: _Judge) -> _Tried:
+        """The rung trained; where it shows early signs of harm, from its last good weights on with
+        a weaker λ."""
         log.info("auto: %s, %d steps", rung.name, rung.recipe.settings.steps)
-        recipe, first = rung.recipe, network if rung.fresh else start.network
-        init = None if rung.fresh else str(self._folder(BASELINE) or SOURCE_ONLY)
-        where = self._folder(f"{CANDIDATES}/{rung.name}")
-        method = str(recipe.method)
-        described = recipe.settings.describe()
+        first = copy.deepcopy(network if rung.fresh else start.network)
+        init = None if rung.fresh else SOURCE_ONLY
         try:
-            trained = self.train(copy.deepcopy(first), recipe, where, init)
-            signals = judge.signals(trained)
+            return self._judged(rung, first, init, judge)
+        except HarmSeen as seen:
+            weaker = _weaker(rung, seen.step)
+            log.info(
+                "auto: %s: %s: a step back to step %d, and λ %g from there",
+                *(rung.name, seen, seen.step, weaker.recipe.settings.at(1.0).adaptation_factor),
+            )
+            again = copy.deepcopy(network if rung.fresh else start.network)
+            if seen.state is not None:
+                again.load_state_dict(seen.state)
+            try:
+                return self._judged(weaker, again, f"{rung.name} after {seen.step} steps", judge)
+            except HarmSeen as more:
+                return _Tried(weaker, None, None, f"signs of harm: {more}")
+
+    def _judged(self, rung: Rung, first: nn.Module, init: str | None, judge: _Judge) -> _Tried:
+        where = self._folder(f"{CANDIDATES}/{rung.name}")
+        try:
+            trained = self.train(first, rung.recipe, where, init, judge.watching(rung.fresh))
+            return _Tried(rung, trained, judge.evidence(trained))
         except (NonFiniteLossError, NotFiniteError) as error:
-            failed = Candidate(rung.name, method, described, None, f"it failed: {error}")
-            return failed, None
-        refused = judge.refusal(signals)
-        log.info(
-            "auto: %s: judged gain %+.1f points%s",
-            *(rung.name, 100 * signals.gain, f"; not taken: {refused}" if refused else ""),
-        )
-        return Candidate(rung.name, method, described, signals, refused), trained
+            return _Tried(rung, None, None, f"it failed: {error}")
 
     def _folder(self, name: str) -> Path | None:
         return None if self.run is None else self.run / name
+
+
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """A rung that was trained, and what the network says; or why there is none."""
+
+    rung: Rung
+    trained: Trained | None
+    evidence: Evidence | None
+    failure: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.rung.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,33 +340,72 @@ class _Judge:
 
     held_out: Domain
     target: Domain
+    class_logits: ClassLogits
     start: Evidence
     opinions: Opinions
-    start_signals: Signals
 
     @staticmethod
     def of(given: Automatic, start: Trained, kind: DataKind) -> _Judge:
-        held_out, target = (_some(part, given.samples) for part in (given.held_out, given.target))
-        known = _some(given.source, OPINION_SAMPLES)
-        evidence = _evidence(start, held_out, target)
+        labelled = given.source.subset(np.flatnonzero(given.source.labelled))
+        known = _some(labelled, OPINION_SAMPLES)
+        held_out = given.held_out
+        if held_out is None or not has_classes(held_out):
+            log.info("auto: no source is held out: falls are seen on what was trained on")
+            held_out = known
+        held_out, target = _some(held_out, given.samples), _some(given.target, given.samples)
+        logits = start.task.class_logits
+        evidence = _evidence(start, held_out, target, logits)
         own, other = (_described(part, kind, start) for part in (known, target))
-        classes = evidence.target_logits.shape[1]
-        opinions = opinions_of(own, np.asarray(known.labels), other, classes)
-        return _Judge(
-            held_out, target, evidence, opinions, signals_of(evidence, evidence, opinions)
-        )
+        labels = np.asarray(known.labels).astype(np.int64)
+        opinions = opinions_of(own, labels, other, evidence.target_logits.shape[1])
+        return _Judge(held_out, target, logits, evidence, opinions)
 
-    def signals(self, trained: Trained) -> Signals:
-        return signals_of(_evidence(trained, self.held_out, self.target), self.start, self.opinions)
+    def evidence(self, trained: Trained) -> Evidence:
+        return _evidence(trained, self.held_out, self.target, self.class_logits)
 
-    def refusal(self, signals: Signals) -> str:
-        return refusal(signals, self.start_signals, len(self.held_out))
+    def watching(self, fresh: bool) -> list[Callback]:
+        """What ends a training at the first sign of harm. Of several processes one alone can't
+        end: there it is only said."""
+        before = None if fresh else Look.at(self.start)
+        return [
+            EarlySigns(
+                self.held_out,
+                self.target,
+                class_logits=self.class_logits,
+                before=before,
+                stop=not _in_several(),
+            )
+        ]
 
-    def unharmed(self, candidate: Candidate) -> bool:
-        """Whether more of the same may be tried: it shows no sign of harm."""
-        return candidate.signals is not None and not harm(
-            candidate.signals, self.start_signals, len(self.held_out)
-        )
+    def candidates(self, tried: Sequence[_Tried]) -> list[Candidate]:
+        """All that was tried, judged."""
+        made = []
+        for one in tried:
+            recipe, signals, refused = one.rung.recipe, None, one.failure
+            if one.evidence is not None:
+                signals = signals_of(one.evidence, self.start, self.opinions)
+                refused = refusal(signals, one.evidence, self.start)
+            text = recipe.method if isinstance(recipe.method, str) else one.name
+            made.append(Candidate(one.name, text, recipe.settings.describe(), signals, refused))
+        return made
+
+
+def _weaker(rung: Rung, step: int) -> Rung:
+    """What is left of a rung's steps after `step` of them, with a weaker λ."""
+    settings = rung.recipe.settings
+    recipe = shortened(rung.recipe, max(1 - step / settings.steps, 1 / settings.steps))
+    factor = STEP_BACK * settings.at(1.0).adaptation_factor
+    settings = replace(recipe.settings, adaptation_factor=Constant(factor))
+    return Rung(f"{rung.name}-weaker", replace(recipe, settings=settings), fresh=rung.fresh)
+
+
+def _is_still_learning(start: Trained) -> bool:
+    """Whether the held-out source accuracy still rose over the last evaluation."""
+    if start.result is None or _in_several():  # of several processes one alone has evaluated
+        return False
+    records = start.result.evaluations
+    accuracies = [one.source_accuracy for one in records if one.source_accuracy is not None]
+    return len(accuracies) > 1 and accuracies[-1] - max(accuracies[:-1]) > STILL_LEARNING
 
 
 def hand_over(chosen: Path, run: Path) -> None:
@@ -339,9 +440,13 @@ def _some(domain: Domain, count: int) -> Domain:
     return domain.subset(drawn_indices(len(domain), count))
 
 
-def _evidence(trained: Trained, held_out: Domain, target: Domain) -> Evidence:
+def _evidence(
+    trained: Trained, held_out: Domain, target: Domain, class_logits: ClassLogits
+) -> Evidence:
     assert trained.adapter is not None  # it was trained just now
-    return gather_evidence(trained.adapter, held_out, target, domain_logits=False)
+    return gather_evidence(
+        trained.adapter, held_out, target, domain_logits=False, class_logits=class_logits
+    )
 
 
 def _described(domain: Domain, kind: DataKind, start: Trained) -> Array:
@@ -366,3 +471,7 @@ def _described(domain: Domain, kind: DataKind, start: Trained) -> Array:
 
 def _is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
+
+
+def _in_several() -> bool:
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1

@@ -46,6 +46,8 @@ from revgrad.objectives import (
 from revgrad.schedules import Annealed, RampUp
 from revgrad.training.settings import Settings, SettingsChanges, without_addresses
 
+#: Learning rates at the start that are safe with an optimiser on networks that people bring.
+RATES = {"sgd": 0.01, "adam": 0.001, "adamw": 0.001}
 #: How inputs are standardised: by what both domains have in common, or each image by itself.
 STANDARDISED = ("fitted", "per-image")
 
@@ -109,6 +111,8 @@ class Recipe:
             if name not in (*own, *of_settings):
                 raise unknown("setting", name, [*own, *of_settings])
         settings = {name: value for name, value in given.items() if name in of_settings}
+        if given.get("optimiser", self.settings.optimiser) != self.settings.optimiser:
+            settings = {**safe_learning_rate(given["optimiser"]), **settings}
         rest = {name: value for name, value in given.items() if name in own}
         return replace(self, settings=replace(self.settings, **settings), **rest)
 
@@ -127,6 +131,15 @@ class Recipe:
         method = self.method
         made = OBJECTIVES[method](cross_entropy) if isinstance(method, str) else method
         return without_addresses(repr(made))
+
+
+def safe_learning_rate(optimiser: Any) -> dict[str, Any]:
+    """The learning rate that comes with another optimiser than a recipe's own, where none is given:
+    .01 for sgd, .001 for those that divide by the gradients' size; of a callable nothing is known.
+    """
+    if not isinstance(optimiser, str) or optimiser not in RATES:
+        return {}
+    return {"learning_rate": Annealed(RATES[optimiser], 10.0, 0.75)}
 
 
 class RecipeChanges(SettingsChanges, total=False):

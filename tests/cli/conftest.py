@@ -68,6 +68,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def train_words() -> list[str]:
     """`revgrad train` of what lies there, but for --output."""
     words = "train --source synthetic --target photos --network mine:small --layer 2 --size 16"
-    words += " --steps 30 --batch-size 16 --domain-classifier 8 --log-every 10"
+    words += " --recipe paper --steps 30 --batch-size 16 --domain-classifier 8 --log-every 10"
     words += " --checkpoint-every 10 --evaluate-every 10 --quiet"
     return words.split()

@@ -74,7 +74,13 @@ def test_a_run_made_from_python_is_read_in_its_own_size(
     source = from_folder("synthetic", size=16)
     target = from_folder("photos", size=16, labels=False)
     made = adapt(
-        *(network, source, target), layer="2", steps=2, batch_size=8, run="runs/p", progress=False
+        *(network, source, target),
+        recipe="paper",
+        layer="2",
+        steps=2,
+        batch_size=8,
+        run="runs/p",
+        progress=False,
     )
     words = ["--network", "mine:small", "--json"]
     shown = call("predict", "runs/p", "photos", *words)

@@ -40,7 +40,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     chance = np.random.default_rng(1)
     shape = (24, 8, 8) if channels == 1 else (24, 8, 8, 3)
     images = chance.integers(0, 256, shape, dtype=np.uint8)
-    settings: dict[str, Any] = {"steps": 2, "batch_size": 8, "progress": False}
+    settings: dict[str, Any] = {"recipe": "paper", "steps": 2, "batch_size": 8, "progress": False}
     revgrad.adapt(
         seeded(lambda: CompactNetwork(classes=3, channels=channels, size=8)),
         *((images, np.arange(24) % 3), images),

@@ -55,7 +55,13 @@ def test_a_device_without_numbers() -> None:
 
 
 def adapted(**changes: Any) -> revgrad.Adapted:
-    small = {"steps": 6, "batch_size": 16, "device": "cpu", "domain_classifier": (6,)}
+    small = {
+        "recipe": "paper",
+        "steps": 6,
+        "batch_size": 16,
+        "device": "cpu",
+        "domain_classifier": (6,),
+    }
     domains = vectors(60, 1), vectors(60, 2, 1.0)
     return revgrad.adapt(
         seeded(Perceptron), *domains, layer="lower", progress=False, **{**small, **changes}
@@ -111,7 +117,17 @@ def test_a_second_signal_stops_at_once() -> None:
 def test_a_signal_before_training_is_one_line(number: int, code: int, tmp_path: Path) -> None:
     """While torch is imported, which takes seconds."""
     program = "from revgrad.cli import main\nprint('begun', flush=True)\nmain()"
-    words = ["train", "--source", "digits", "--target", "digits-m", "-o", str(tmp_path / "run")]
+    words = [
+        "train",
+        "--recipe",
+        "paper",
+        "--source",
+        "digits",
+        "--target",
+        "digits-m",
+        "-o",
+        str(tmp_path / "run"),
+    ]
     with subprocess.Popen(
         [sys.executable, "-c", program, *words],
         env=environment(),

@@ -23,7 +23,7 @@ def table(classes, shape):
     return nn.Sequential(nn.Linear(*shape, 8), nn.ReLU(), nn.Linear(8, classes))
 """
 TRAIN = (
-    *("train", "--source", "a.csv", "--target", "b.csv", "--label", "y"),
+    *("train", "--recipe", "paper", "--source", "a.csv", "--target", "b.csv", "--label", "y"),
     *("--network", "mine:table", "--layer", "1"),
     *("--steps", "40", "--batch-size", "32", "--domain-classifier", "4", "--quiet"),
 )
@@ -125,7 +125,12 @@ def test_weights_and_groups_of_columns_are_those_of_python(tables: Path, call: C
         network = build_network(
             "mine:table", classes=2, channels=1, size=(1, 1), seed=0, shape=source.shape
         )
-        short: dict[str, Any] = {"steps": 40, "batch_size": 32, "domain_classifier": (4,)}
+        short: dict[str, Any] = {
+            "recipe": "paper",
+            "steps": 40,
+            "batch_size": 32,
+            "domain_classifier": (4,),
+        }
         target = revgrad.domains.from_table_file("b.csv")
         revgrad.adapt(network, source, target, layer="1", progress=False, **short)
         digests.append(weights_digest(network))

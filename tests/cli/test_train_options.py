@@ -20,7 +20,7 @@ from revgrad.cli.tune import TuneOptions
 from revgrad.domains.domain import HELD_OUT
 from revgrad.domains.image_files import FITS
 from revgrad.errors import InputError
-from revgrad.recipes import PAPER, RECIPES, STANDARDISED, Recipe
+from revgrad.recipes import AUTO, PAPER, RECIPES, STANDARDISED, Recipe
 from revgrad.schedules import Annealed, Constant, RampUp, parse_schedule
 from revgrad.training.run import Provenance
 from revgrad.training.settings import SCHEDULED, Settings
@@ -80,7 +80,7 @@ def test_every_setting_is_an_option_or_left_out_on_purpose() -> None:
 def test_defaults_of_the_help_are_those_of_the_paper_s_recipe() -> None:
     """The help may not import the settings (nor torch), so their defaults stand twice."""
     shown = shown_defaults()
-    assert TrainOptions.recipe == "paper"
+    assert TrainOptions.recipe == AUTO
     for name, value in PAPER.settings.describe().items():
         if name == "channels_last":
             continue

@@ -187,7 +187,12 @@ def test_the_command_marks_the_suggestion_and_says_why(
 def test_weights_of_a_run_are_used_with_its_preprocessing(tmp_path: Path) -> None:
     """Second computation: the network and the preprocessing that the training handed back."""
     source, target = images(40, 1), images(30, 2, shift=40)
-    changes: dict[str, Any] = {"steps": 4, "batch_size": 8, "preprocessing": "per-image"}
+    changes: dict[str, Any] = {
+        "recipe": "paper",
+        "steps": 4,
+        "batch_size": 8,
+        "preprocessing": "per-image",
+    }
     adapted = adapt(
         *(seeded(Images), source, target), layer="flat", run=tmp_path, progress=False, **changes
     )

@@ -26,6 +26,7 @@ from tiny import Images, checkpoint_digest, digest, image_trainer, images, seede
 def trained(folder: Path | None, target: Domain | None = None, **changes: Any) -> revgrad.Adapted:
     """The tiny image network by the front door; the same call is the same run."""
     values: dict[str, Any] = {
+        "recipe": "paper",
         "steps": 12,
         "batch_size": 12,
         "device": "cpu",

@@ -75,6 +75,7 @@ def judged(
 ) -> tuple[Verdict, float]:
     """The verdict on a run with its baseline, and the true gain on the target's samples."""
     values: dict[str, Any] = {
+        "recipe": "paper",
         "batch_size": 64,
         "optimiser": "adam",
         "learning_rate": 0.002,

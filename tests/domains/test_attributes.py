@@ -130,7 +130,14 @@ def test_of_a_frames_columns() -> None:
     assert "age" not in like.attributes
     assert like.attributes["post"].names == ("7", "8")
     adapted = adapt(
-        "perceptron", domain, frame, steps=2, device="cpu", progress=False, batch_size=4
+        "perceptron",
+        domain,
+        frame,
+        recipe="paper",
+        steps=2,
+        device="cpu",
+        progress=False,
+        batch_size=4,
     )
     assert adapted.predict(frame[["x"]]).shape == (12,)  # which an attribute is no part of
 

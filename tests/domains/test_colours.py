@@ -89,7 +89,15 @@ def test_training_sees_colours_and_evaluation_the_images_as_they_are() -> None:
     for source in (domain, coloured, coloured):
         torch.manual_seed(0)
         network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(90, 2))
-        adapt(network, source, domain.without_labels(), layer="0", steps=2, progress=False)
+        adapt(
+            network,
+            source,
+            domain.without_labels(),
+            recipe="paper",
+            layer="0",
+            steps=2,
+            progress=False,
+        )
         weights.append(network[1].weight.detach())
     assert not torch.equal(weights[0], weights[1])
     assert torch.equal(weights[1], weights[2])

@@ -56,7 +56,13 @@ class Net(nn.Module):
 
 
 def trained(source: Any, target: Any, **changes: Any) -> revgrad.Adapted:
-    short = {"layer": "lower", "steps": 6, "batch_size": 16, "domain_classifier": (4,)}
+    short = {
+        "recipe": "paper",
+        "layer": "lower",
+        "steps": 6,
+        "batch_size": 16,
+        "domain_classifier": (4,),
+    }
     return adapt(seeded(Net), source, target, progress=False, **{**short, **changes})
 
 

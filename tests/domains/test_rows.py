@@ -121,7 +121,14 @@ def test_labels_of_a_large_domain_are_checked() -> None:
     # the largest label is looked at, whichever samples stand for all
     strange = Domain(Squares(100), wrong, name="strange")
     with pytest.raises(InputError, match="5"):
-        adapt(seeded(Perceptron), strange, large().without_labels(), layer="lower", steps=1)
+        adapt(
+            seeded(Perceptron),
+            strange,
+            large().without_labels(),
+            recipe="paper",
+            layer="lower",
+            steps=1,
+        )
 
 
 @pytest.mark.usefixtures("low_limit")
@@ -150,7 +157,16 @@ def test_poisoned_labels_of_a_large_target_change_nothing() -> None:
     def trained(labels: np.ndarray) -> str:
         network = seeded(Perceptron)
         target = Domain(Squares(300), labels, name="target")
-        adapt(network, large(), target, layer="lower", steps=8, batch_size=20, progress=False)
+        adapt(
+            network,
+            large(),
+            target,
+            recipe="paper",
+            layer="lower",
+            steps=8,
+            batch_size=20,
+            progress=False,
+        )
         return weights_digest(network)
 
     assert trained(np.zeros(300, dtype=int)) == trained(np.arange(300) % 3)

@@ -51,7 +51,13 @@ class Plain(Masked):
 
 
 def trained(network: Any, source: Any, target: Any, **changes: Any) -> revgrad.Adapted:
-    short = {"layer": "mean", "steps": 4, "batch_size": 4, "domain_classifier": (4,)}
+    short = {
+        "recipe": "paper",
+        "layer": "mean",
+        "steps": 4,
+        "batch_size": 4,
+        "domain_classifier": (4,),
+    }
     return adapt(seeded(network), source, target, progress=False, **{**short, **changes})
 
 

@@ -48,7 +48,13 @@ def test_counts_become_floats() -> None:
 
 
 def test_training_equals_that_on_dense_inputs_as_they_are() -> None:
-    short: dict[str, Any] = {"layer": "0", "steps": 5, "batch_size": 8, "progress": False}
+    short: dict[str, Any] = {
+        "recipe": "paper",
+        "layer": "0",
+        "steps": 5,
+        "batch_size": 8,
+        "progress": False,
+    }
     short["domain_classifier"] = (4,)
     digests = {
         weights_digest(

@@ -46,7 +46,13 @@ class Sentences(nn.Module):
 
 
 def trained(network: Any, source: Any, target: Any = TARGET, **changes: Any) -> revgrad.Adapted:
-    short = {"layer": "lower", "steps": 4, "batch_size": 4, "domain_classifier": (4,)}
+    short = {
+        "recipe": "paper",
+        "layer": "lower",
+        "steps": 4,
+        "batch_size": 4,
+        "domain_classifier": (4,),
+    }
     return adapt(seeded(network), source, target, progress=False, **{**short, **changes})
 
 

@@ -19,7 +19,13 @@ X = RANDOM.normal(size=(30, 4))
 Y = RANDOM.integers(0, 3, 30)
 WEIGHTS = RANDOM.random(30) * (RANDOM.random(30) > 0.2)
 NAMES = np.array(["ant", "bee", "cat"])
-SHORT: dict[str, Any] = {"layer": "lower", "steps": 6, "batch_size": 12, "progress": False}
+SHORT: dict[str, Any] = {
+    "recipe": "paper",
+    "layer": "lower",
+    "steps": 6,
+    "batch_size": 12,
+    "progress": False,
+}
 
 
 def losses(source: Domain, target: Domain, objective: Any) -> tuple[Any, Any, Any]:

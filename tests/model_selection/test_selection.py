@@ -32,6 +32,7 @@ SOURCE, TARGET = vectors(60, 1), vectors(50, 2, shift=0.7)
 def train(folder: Path, target: Domain = TARGET, **changes: Any) -> None:
     """A tiny run with evidence, two evaluations and a target test."""
     values: dict[str, Any] = {
+        "recipe": "paper",
         "layer": "lower",
         "domain_classifier": (4,),
         "steps": 12,

@@ -224,6 +224,7 @@ def test_a_run_is_loaded_without_the_wheel(tmp_path: Path, monkeypatch: pytest.M
         net,
         source,
         from_arrays(images[::-1].copy(), name="target"),
+        recipe="paper",
         layer="bottleneck",
         steps=2,
         batch_size=4,

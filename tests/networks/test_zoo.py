@@ -237,7 +237,13 @@ def test_text_is_pooled_over_its_own_tokens(folders: dict[str, Path]) -> None:
 def test_adapt_by_name_and_load_again(folders: dict[str, Path], tmp_path: Path) -> None:
     text, run = f"timm:{folders['timm']}", tmp_path / "run"
     source, target = pictures(24, 1), pictures(20, 2, shift=60)
-    quick: Any = {"steps": 2, "batch_size": 8, "progress": False, "evaluate_every": 0}
+    quick: Any = {
+        "recipe": "paper",
+        "steps": 2,
+        "batch_size": 8,
+        "progress": False,
+        "evaluate_every": 0,
+    }
     adapted = revgrad.adapt(text, source, target, run=run, baseline=True, **quick)
     config = revgrad.Run(run).config
     assert config.settings["pretrained_lr_factor"] == 0.1
@@ -259,6 +265,7 @@ def test_text_end_to_end(folders: dict[str, Path], tmp_path: Path) -> None:
         f"transformers:{folders['bert']}",
         revgrad.from_arrays(data, labels),
         revgrad.from_arrays(data),
+        recipe="paper",
         run=tmp_path / "run",
         steps=3,
         batch_size=8,
@@ -272,7 +279,8 @@ def test_the_command_line(folders: dict[str, Path], tmp_path: Path) -> None:
     for name, seed, shift in (("source", 1, 0), ("target", 2, 60)):
         images, labels = pictures(24, seed, shift=shift)
         np.savez(tmp_path / f"{name}.npz", x=images, y=labels)
-    words = ["train", "--source", f"{tmp_path}/source.npz", "--target", f"{tmp_path}/target.npz"]
+    words = ["train", "--recipe", "paper"]
+    words += ["--source", f"{tmp_path}/source.npz", "--target", f"{tmp_path}/target.npz"]
     words += ["--network", f"transformers:{folders['vit']}", "--steps", "2", "--batch-size", "8"]
     words += ["--quiet", "--freeze", "model.vit.embeddings", "-o", str(tmp_path / "run")]
     done = CliRunner().invoke(app, words)

@@ -278,6 +278,7 @@ def test_several_domains_are_told_apart_each() -> None:
         network,
         domains[:2],
         domains[2:],
+        recipe="paper",
         layer="lower",
         steps=6,
         batch_size=16,
@@ -292,6 +293,7 @@ def test_several_domains_are_told_apart_each() -> None:
         other,
         domains[:2],
         domains[2:],
+        recipe="paper",
         layer="lower",
         steps=6,
         batch_size=16,
@@ -331,7 +333,6 @@ def test_methods_that_match_take_all_sources_and_all_targets(method: str) -> Non
         ({"adversaries": [Adversary("same")]}, r"one value only \(x\)"),
         ({"adversaries": [Adversary(layer="lowre")]}, "did you mean 'lower'"),
         ({"adversaries": [Adversary()], "method": "mcc"}, "not 'mcc'"),
-        ({"adversaries": [Adversary()], "recipe": "auto"}, "one source to one target"),
     ],
 )
 def test_bad_adversaries_are_one_line(more: dict[str, Any], told: str) -> None:
@@ -353,6 +354,7 @@ def test_numbers_that_equal_the_label_are_refused() -> None:
             seeded(lambda: Perceptron(1)),
             numbers.with_attributes({"days": ages * 365}),
             None,
+            recipe="paper",
             layer="lower",
             adversaries=[Adversary("days")],
             steps=2,

@@ -253,6 +253,7 @@ def test_then_the_method() -> None:
     started = net.conv.weight.detach().clone()
     result = adapt(
         *(net, source, target),
+        recipe="paper",
         layer="flat",
         preprocessing=made.preprocessing,
         domain_classifier=(6,),

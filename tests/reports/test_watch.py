@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -138,3 +139,15 @@ def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
     assert process.returncode == 0
     assert "no longer watching" in out
     assert err == ""
+
+
+def test_of_a_choice_under_way_the_training_that_it_is_at_is_shown(tmp_path: Path) -> None:
+    assert watch.under_way(tmp_path) == tmp_path
+    for number, name in enumerate(("baseline", "candidates/stabilised", "candidates/consistency")):
+        config = tmp_path / name / "config.json"
+        config.parent.mkdir(parents=True)
+        config.write_text("{}")
+        os.utime(config, (number, number))
+        assert watch.under_way(tmp_path) == config.parent
+    (tmp_path / "config.json").write_text("{}")
+    assert watch.under_way(tmp_path) == tmp_path

@@ -24,6 +24,7 @@ from task_cases import CASES, Case, Dict, Vectors
 from tiny import weights_digest
 
 SHORT: dict[str, Any] = {
+    "recipe": "paper",
     "layer": "lower",
     "domain_classifier": (4,),
     "steps": 6,

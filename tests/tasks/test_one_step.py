@@ -143,6 +143,7 @@ def test_gradients_and_update_are_those_written_out_by_hand(case: Case) -> None:
         network,
         (inputs, labels),
         target,
+        recipe="paper",
         layer="lower",
         task=case.task,
         preprocessing=Preprocessing.identity().double(),

@@ -21,6 +21,7 @@ from tiny import digest as tensor_digest
 
 METHODS = ("adversarial", "adversarial-entropy", "two-losses", "mean-matching", "kernel-matching")
 SMALL: dict[str, Any] = {
+    "recipe": "paper",
     "steps": 12,
     "batch_size": 16,
     "device": "cpu",

@@ -71,7 +71,14 @@ def test_pretrained_layers_learn_slower_than_new_ones() -> None:
 
 def test_adapt_takes_the_rate_of_pretrained_layers_from_the_blueprint(tmp_path: Path) -> None:
     data = (vectors(20, 1), vectors(20, 2))
-    quick: Any = {"steps": 1, "batch_size": 8, "momentum": 0.0, "progress": False, "held_out": 0}
+    quick: Any = {
+        "recipe": "paper",
+        "steps": 1,
+        "batch_size": 8,
+        "momentum": 0.0,
+        "progress": False,
+        "held_out": 0,
+    }
 
     def moved(folder: str, network: nn.Module, **changes: Any) -> tuple[float, Any]:
         before = network.lower.weight.detach().clone()

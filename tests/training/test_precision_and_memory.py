@@ -67,7 +67,8 @@ def test_accumulation_counts_positions_and_weights_of_the_whole_batch() -> None:
             dtype=torch.float64,
         )
         adapt(
-            network, source, target, layer="1", task=task_named("dense:255"), steps=5,
+            network, source, target, recipe="paper", layer="1", steps=5,
+            task=task_named("dense:255"),
             batch_size=16, micro_batch=given, held_out=0, progress=False, learning_rate=0.1,
         )  # fmt: skip
         found.append(torch.cat([p.detach().flatten() for p in network.parameters()]))

@@ -221,12 +221,21 @@ def test_more_steps_are_refused_with_the_reason_and_the_command(
 ) -> None:
     image_trainer(tmp_path / "run").fit()
     before = checkpoint_digest(tmp_path / "run")
-    arguments = ["revgrad", "train", "--steps", "60", "--output", str(tmp_path / "run")]
+    arguments = [
+        "revgrad",
+        "train",
+        "--recipe",
+        "paper",
+        "--steps",
+        "60",
+        "--output",
+        str(tmp_path / "run"),
+    ]
     monkeypatch.setattr(sys, "argv", arguments)
     with pytest.raises(RunError, match="30 steps; 60 would change the progress") as caught:
         image_trainer(tmp_path / "run", steps=60).fit()
     text = line(caught)
-    assert f"revgrad train --steps 60 --output {tmp_path / 'run'}-continued" in text
+    assert f"revgrad train --recipe paper --steps 60 --output {tmp_path / 'run'}-continued" in text
     assert text.endswith(f"--init {tmp_path / 'run'}")
     assert checkpoint_digest(tmp_path / "run") == before
 
@@ -269,6 +278,7 @@ def test_another_classifier_or_preprocessing_is_refused(
     def train(**more: Any) -> None:
         data = images(40, 1), images(30, 2, 40)
         settings = {
+            "recipe": "paper",
             "layer": "flat",
             "domain_classifier": (6,),
             "steps": 2,
@@ -632,6 +642,7 @@ def test_a_real_divergence(tmp_path: Path) -> None:
     with pytest.raises(NonFiniteLossError, match="smaller learning_rate"):
         revgrad.adapt(
             *(seeded(Perceptron), vectors(40, 1), vectors(40, 2)),
+            recipe="paper",
             layer="lower",
             domain_classifier=(6,),
             steps=200,
@@ -650,6 +661,7 @@ def test_a_real_divergence(tmp_path: Path) -> None:
 def test_load_gives_the_network_that_was_handed_back(tmp_path: Path) -> None:
     result = revgrad.adapt(
         *(seeded(Perceptron), vectors(40, 1), vectors(40, 2)),
+        recipe="paper",
         layer="lower",
         domain_classifier=(6,),
         steps=9,

@@ -406,7 +406,14 @@ class TestRefusals:
             vector_trainer(target=empty)
         self.line(caught)
         with pytest.raises(InputError, match="empty"):
-            revgrad.adapt(seeded(Perceptron), vectors(9, 1), empty, layer="lower", progress=False)
+            revgrad.adapt(
+                seeded(Perceptron),
+                vectors(9, 1),
+                empty,
+                recipe="paper",
+                layer="lower",
+                progress=False,
+            )
 
     def test_a_one_sample_target_works_with_a_warning(
         self, caplog: pytest.LogCaptureFixture
@@ -434,7 +441,12 @@ class TestRefusals:
     def test_a_frozen_network(self) -> None:
         network = seeded(Perceptron).requires_grad_(False)
         with pytest.raises(InputError, match="no parameter that requires a gradient"):
-            revgrad.adapt(*(network, vectors(20, 1), vectors(20, 2)), layer="lower", progress=False)
+            revgrad.adapt(
+                *(network, vectors(20, 1), vectors(20, 2)),
+                recipe="paper",
+                layer="lower",
+                progress=False,
+            )
 
     @pytest.mark.parametrize(
         ("name", "value"),
@@ -499,7 +511,9 @@ def test_global_generators_are_undisturbed() -> None:
     trainer.fit()
     assert (torch.rand(3).tolist(), np.random.rand(), random.random()) == expected
     torch.manual_seed(5)
-    revgrad.adapt(network, source, target, layer="flat", steps=2, batch_size=8, progress=False)
+    revgrad.adapt(
+        network, source, target, recipe="paper", layer="flat", steps=2, batch_size=8, progress=False
+    )
     assert torch.rand(3).tolist() == expected[0]
 
 
@@ -529,6 +543,7 @@ def test_the_network_comes_back(training: bool, interrupted: bool) -> None:
     keys, parameters = list(network.state_dict()), list(network.parameters())
     arguments = (network, images(40, 1), images(30, 2, 40))
     settings = {
+        "recipe": "paper",
         "layer": "flat",
         "steps": 3,
         "batch_size": 8,
@@ -672,6 +687,7 @@ def test_regression_trains_and_is_evaluated() -> None:
     target = from_arrays(inputs + 0.3, name="t")
     result = revgrad.adapt(
         *(seeded(lambda: Perceptron(outputs=1, width=16)), source, target),
+        recipe="paper",
         layer="lower",
         domain_classifier=(6,),
         steps=300,
@@ -741,6 +757,7 @@ def test_a_network_that_returns_a_dict_trains_with_a_loss_of_ones_own() -> None:
     source = revgrad.from_arrays(np.random.rand(20, 4), np.arange(20) % 3)
     target = revgrad.from_arrays(np.random.rand(20, 4))
     options = {
+        "recipe": "paper",
         "layer": "hidden",
         "label_loss": loss,
         "steps": 3,

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 def train_command(options: TrainOptions) -> None:
     """Adapt a network: train it on a labelled source and an unlabelled target.
 
-    Defaults in parentheses are those of the paper's recipe; --recipe recommended has others.
+    Without --recipe it trains source only first, tries a few ways to adapt from there, and
+    hands back the one that is judged best without target labels; where none is judged
+    better, the source-only network. Defaults in parentheses are those of --recipe paper.
     """
     configure_logging(options.quiet)
     options.check()
@@ -48,6 +50,7 @@ def train_command(options: TrainOptions) -> None:
 
 
 def _show_result(options: TrainOptions, record: Record) -> None:
+    from revgrad.diagnostics.choice import read_choice
     from revgrad.tasks.metrics import shown_metrics
 
     for shown, accuracy, further in (
@@ -57,6 +60,9 @@ def _show_result(options: TrainOptions, record: Record) -> None:
         figures = {**({} if accuracy is None else {"accuracy": accuracy}), **further}
         if figures:
             typer.echo(f"{shown} {shown_metrics(figures)}")
+    choice = read_choice(options.output)
+    if choice is not None:
+        typer.echo(choice.sentence)
     words = ["export", str(options.output), "model.onnx"]
     if (
         options.network and ":" in options.network

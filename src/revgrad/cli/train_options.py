@@ -60,7 +60,7 @@ class TrainOptions:
     """A training, as the command line says it; the fields are the options, in the order of --help.
 
     What is None is left to the recipe, or to the network where the text says so. The defaults that
-    the help shows in parentheses are those of the recipe `paper`.
+    the help shows in parentheses are those of the recipe `paper`, but for the recipe's own.
     """
 
     source: Annotated[
@@ -108,7 +108,7 @@ class TrainOptions:
             "stabilised (DANN with features normalised and λ waiting for the classes) "
             "or recommended (ours, for images). Options that are given come first."
         ),
-    ] = "paper"
+    ] = "auto"
     steps: Annotated[
         int | None,
         typer.Option(
@@ -271,7 +271,11 @@ class TrainOptions:
     ] = None
     learning_rate: Annotated[
         str | None,
-        _training_option("Learning rate μ: annealed:μ0,α,β, or a number.", "annealed:0.01,10,0.75"),
+        _training_option(
+            "Learning rate μ: annealed:μ0,α,β, or a number. With adam or adamw in place of sgd it "
+            "starts at .001.",
+            "annealed:0.01,10,0.75",
+        ),
     ] = None
     optimiser: Annotated[str | None, _training_option("sgd, adam or adamw.", "sgd")] = None
     momentum: Annotated[float | None, _training_option("Momentum of sgd.", "0.9")] = None

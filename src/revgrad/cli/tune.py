@@ -107,8 +107,11 @@ def tune_command(options: TuneOptions, training: TrainOptions) -> None:
     from revgrad.cli.trials import Trials
     from revgrad.cli.workers import train_trials
     from revgrad.model_selection.study import need_optuna
+    from revgrad.recipes import AUTO
 
     need_optuna()
+    if training.recipe == AUTO:  # a choice of its own: what a search varies is one recipe
+        training = replace(training, recipe="paper")
     if training.evaluate_every is None:
         steps = training.make_recipe().settings.steps
         training = replace(training, evaluate_every=max(steps // 10, 1))

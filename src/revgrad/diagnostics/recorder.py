@@ -178,7 +178,7 @@ class EvidenceRecorder(Callback):
         source_indices = drawn_indices(0 if held_out is None else len(held_out), samples)
         self.held_out = None if held_out is None else held_out.subset(source_indices)
         # of a few samples, or of one class, nothing can be said: then there is the target alone
-        if self.held_out is not None and not _has_classes(self.held_out):
+        if self.held_out is not None and not has_classes(self.held_out):
             self.held_out, source_indices = None, source_indices[:0]
         target_indices, target_parts = drawn_indices(len(target), samples), None
         if len(parts) > 1:
@@ -405,7 +405,7 @@ def _training_samples(
     )
 
 
-def _has_classes(held_out: Domain) -> bool:
+def has_classes(held_out: Domain) -> bool:
     """Whether the labels are of two classes at least."""
     return held_out.labels is not None and len(np.unique(held_out.labels)) > 1
 

@@ -27,7 +27,7 @@ from revgrad.errors import InputError, RevgradError
 from revgrad.reports.clouds import CLOUD_POINTS, Cloud, LayOut, tsne_cloud
 from revgrad.reports.page import Refreshing, make_page, render_page
 from revgrad.reports.run_summary import read_summary
-from revgrad.training.run import BASELINE, CONFIG, FAILURE, METRICS, Run
+from revgrad.training.run import BASELINE, CANDIDATES, CONFIG, FAILURE, METRICS, Run
 
 #: This machine, and nobody else.
 ADDRESS = "127.0.0.1"
@@ -73,6 +73,15 @@ class RememberedVerdicts:
         return replace(self._known[1], symptoms=symptoms)
 
 
+def under_way(run: Path) -> Path:
+    """The run itself; of `recipe="auto"`, which has not chosen yet, the training that it is at."""
+    if (run / CONFIG).exists():
+        return run
+    begun = [one.parent for one in run.glob(f"{CANDIDATES}/*/{CONFIG}")]
+    begun += [run / BASELINE] if (run / BASELINE / CONFIG).exists() else []
+    return max(begun, key=lambda one: (one / CONFIG).stat().st_mtime_ns, default=run)
+
+
 class WatchedRun:
     """The page of a run as it trains; made when asked for, and only when its files changed."""
 
@@ -86,16 +95,17 @@ class WatchedRun:
 
     def version(self) -> str:
         """Changes when a file that the page is made of does."""
-        folders = (self.folder, self.folder / BASELINE)
+        now = under_way(self.folder)
+        folders = (now, now / BASELINE)
         records = [folder / name for folder in folders for name in (CONFIG, METRICS)]
-        return _stamp([*records, *_evidence_files(self.folder)])
+        return _stamp([*records, *_evidence_files(now)])
 
     def page(self) -> bytes:
         """One page at a time, however many ask."""
         with self._lock:
             version = self.version()  # before reading: what changes meanwhile is seen next time
             if self._made is None or self._made[0] != version:
-                summary = read_summary(self.folder, self._verdicts)
+                summary = read_summary(under_way(self.folder), self._verdicts)
                 page = make_page([summary], self.points, self._clouds)
                 self._made = version, render_page(page, Refreshing(self.every, version))
             return self._made[1]
@@ -175,7 +185,7 @@ def server_of(
         raise InputError(f"a port is a number from 1 to 65535 (0: any free one), not {port}")
     if not every > 0:
         raise InputError(f"the seconds between two looks must be above 0, not {every:g}")
-    Run(folder).config  # noqa: B018  # refuses what is no run
+    Run(under_way(Path(folder))).config  # noqa: B018  # refuses what is no run
     try:
         return PageServer(WatchedRun(folder, every, points), port)
     except OSError as error:

@@ -102,11 +102,20 @@ def further_metrics(found: Metrics) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The end of a training; `last` is the evaluation of the weights that were handed back."""
+    """The end of a training.
+
+    Attributes
+    ----------
+    last
+        the evaluation of the weights that were handed back
+    evaluations
+        all of them, of this process
+    """
 
     steps: int
     last: EvaluationRecord | None
     seconds: float
+    evaluations: tuple[EvaluationRecord, ...] = ()
 
 
 class Callback:

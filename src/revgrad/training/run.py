@@ -38,6 +38,8 @@ ENCODER = "encoder.json"
 EVALUATED = ("held_out", "test")
 #: In a run's folder: the source-only run that it is compared with.
 BASELINE = "baseline"
+#: In a run's folder: the trainings that `recipe="auto"` chooses among.
+CANDIDATES = "candidates"
 
 
 @dataclass(frozen=True)

@@ -480,7 +480,8 @@ class Trainer:
             fill_module(self.adapter.network, best.weights)
         returned = [r for r in self._evaluations if best is None or r.step == best.step]
         last = returned[-1] if returned else None
-        result = TrainingResult(self.settings.steps, last, self._seconds())
+        evaluations = tuple(self._evaluations)
+        result = TrainingResult(self.settings.steps, last, self._seconds(), evaluations)
         self._plain_memory()
         self._tell("on_end", result)
         if self.run is not None and rank() == 0:

@@ -159,7 +159,8 @@ def test_reproduce_and_train_end_to_end(state: dict[str, torch.Tensor], tmp_path
 
 
 def _train(data: Path, weights: Path, out: Path) -> None:
-    words = ["train", "--source", f"office31:dslr@{data}", "--target", f"office31:webcam@{data}"]
+    words = ["train", "--recipe", "paper"]
+    words += ["--source", f"office31:dslr@{data}", "--target", f"office31:webcam@{data}"]
     words += ["--test", f"office31:webcam@{data}", "--network", "alexnet"]
     words += ["--weights", str(weights), "--per-class", "8", "--steps", "1", "--batch-size", "8"]
     words += ["--evidence-samples", "0", "--quiet", "--json", "-o", str(out)]
