@@ -61,19 +61,24 @@ def available_cells(
 
     Where a cell was `named`, or nothing is left, what is missing is an error; else a note.
     """
-    kept, reasons = [], []
+    kept: list[Experiment] = []
+    without: dict[str, list[str]] = {}  # what is missing → the cells that need it
+    first: DataError | MissingExtraError | None = None
     for experiment in experiments:
         try:
             _open(budget.applied(experiment))
         except (DataError, MissingExtraError) as error:
             if named:
                 raise
-            log.warning("%s is left out: %s", experiment.cell, error)
-            reasons.append(error)
+            without.setdefault(str(error), []).append(experiment.cell)
+            first = first or error
         else:
             kept.append(experiment)
-    if not kept and reasons:
-        raise reasons[0]
+    if not kept and first is not None:
+        raise first
+    for reason, cells in without.items():
+        be = "is" if len(cells) == 1 else "are"
+        log.warning("%s %s left out: %s", ", ".join(cells), be, reason)
     return tuple(kept)
 
 
