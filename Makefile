@@ -2,6 +2,7 @@
 # make check   lint, types and the core tests: a minute and a half on two cores
 # make test    lint, types and all tests: under eight minutes on two cores
 # make bench   the benchmarks, as json lines
+# make examples  the examples, whole: their pictures and their numbers
 # make faults  every promise under faults, about an hour; goes on where it was
 # make mutants the most important lines, broken one by one: the tests must notice each
 # make lowest  the core tests on the lowest versions that pyproject.toml names; make newest: the newest
@@ -11,7 +12,7 @@ BIN := .venv/bin
 #: Two processes of one thread each: two threads on a busy machine can be ten times slower than one.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
-.PHONY: demo check lint test bench faults mutants lowest newest docs
+.PHONY: demo check lint test bench examples faults mutants lowest newest docs
 .DELETE_ON_ERROR:
 
 .venv: pyproject.toml constraints.txt
@@ -32,6 +33,9 @@ check: lint
 
 test: lint
 	$(PYTEST)
+
+examples: .venv
+	OMP_NUM_THREADS=1 $(BIN)/python studies/examples/record_examples.py
 
 bench: .venv
 	for file in benchmarks/*.py; do OMP_NUM_THREADS=1 $(BIN)/python $$file --json || exit 1; done

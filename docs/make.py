@@ -406,9 +406,22 @@ def is_it_working() -> Slots:
 
 #: Page → its template in docs/templates/ and its slots.
 def estimators() -> Slots:
-    """scikit-learn's checks that the estimators do not pass, from the list that the test reads."""
+    """scikit-learn's checks that the estimators do not pass, from the list that the test reads;
+    what the examples measured."""
     exceptions = json.loads((ROOT / "docs" / "check_estimator.json").read_text(encoding="utf-8"))
-    return {"exceptions": "\n".join(f"| `{name}` | {why} |" for name, why in exceptions.items())}
+    listed = "\n".join(f"| `{name}` | {why} |" for name, why in exceptions.items())
+    return {"exceptions": listed, "examples": examples_table()}
+
+
+def examples_table() -> str:
+    """What the examples measured when they were run whole (studies/examples)."""
+    lines = ["| example | target, each seed | mean |", "| --- | --- | --- |"]
+    for path in sorted((ROOT / "studies" / "examples").glob("*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        for name, values in record["scores"].items():
+            shown = " ".join(short(value, 3) for value in values)
+            lines.append(f"| `{path.stem}.py`: {name} | {shown} | {short(fmean(values), 3)} |")
+    return "\n".join(lines)
 
 
 PAGES: dict[str, tuple[str, Callable[[], Slots]]] = {

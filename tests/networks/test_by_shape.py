@@ -45,14 +45,14 @@ def test_the_perceptron_is_two_rectified_layers_and_a_linear_one() -> None:
 
 
 def test_the_series_network_by_hand() -> None:
-    network = SeriesNetwork(3, (2, 12), widths=(4, 5), seed=1).double().eval()
+    network = SeriesNetwork(3, (2, 12), widths=(4, 5), hidden=6, seed=1).double().eval()
     x = torch.randn(7, 2, 12, dtype=torch.float64)
-    first, second = network.stages[0], network.stages[4]
-    h = F.conv1d(x, first.weight, padding=2) / (1 + 1e-5) ** 0.5
-    h = F.relu(h).unflatten(2, (6, 2)).amax(3)
-    h = F.relu(F.conv1d(h, second.weight, padding=2) / (1 + 1e-5) ** 0.5).mean(2)
-    torch.testing.assert_close(network(x), h @ network.out.weight.T + network.out.bias)
+    first, second = network.stages[0], network.stages[3]
+    h = F.relu(F.conv1d(x, first.weight, stride=2, padding=3) / (1 + 1e-5) ** 0.5)
+    h = F.relu(F.conv1d(h, second.weight, stride=2, padding=2) / (1 + 1e-5) ** 0.5).mean(2)
     torch.testing.assert_close(cut(network, network.blueprint.layer).features(x), h)
+    hidden = F.relu(h @ network.hidden[0].weight.T + network.hidden[0].bias)
+    torch.testing.assert_close(network(x), hidden @ network.out.weight.T + network.out.bias)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])
@@ -63,5 +63,7 @@ def test_short_series(length: int) -> None:
 def test_refusals() -> None:
     with pytest.raises(InputError, match="not of shape"):
         SeriesNetwork(2, (1, 2, 3))
+    with pytest.raises(InputError, match="one each"):
+        SeriesNetwork(2, (1, 9), widths=(4, 4, 4))
     with pytest.raises(InputError, match="one hidden layer"):
         Perceptron(2, (3,), widths=())

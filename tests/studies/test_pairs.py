@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import pickle
 import sys
 from collections import Counter
 from pathlib import Path
@@ -13,7 +11,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "studies" / "pairs"))
 import pair_shifts as shift
-import pair_sources
 from pair_catalogue import FROZEN, KINDS, OPEN, PAIRS
 from pair_networks import network_for
 from pair_sources import Labelled
@@ -84,15 +81,3 @@ def test_shifts() -> None:
     upright = shift.moons(0, 400)[1].x
     assert np.allclose(turned.x @ np.array([[0.0, -1.0], [1.0, 0.0]]), upright, atol=1e-5)
     assert not np.allclose(source.x, upright)
-
-
-def test_unpickling_runs_no_code() -> None:
-    class Bad:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
-            return print, ("ran",)
-
-    with pytest.raises(ValueError, match=r"builtins\.print"):
-        pair_sources._Arrays(io.BytesIO(pickle.dumps(Bad()))).load()
-    kept = {"x": np.arange(3.0)}
-    found = pair_sources._Arrays(io.BytesIO(pickle.dumps(kept["x"], protocol=2))).load()
-    assert (found == kept["x"]).all()

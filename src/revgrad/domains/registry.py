@@ -49,6 +49,8 @@ DOMAINS: dict[str, str] = {
     "office-caltech10": "revgrad.paper.data.office:office_caltech10",
     "digits": "revgrad.domains.digits:digits",
     "digits-m": "revgrad.domains.digits:digits_m",
+    "watch": "revgrad.domains.watch:watch",
+    "sentences": "revgrad.domains.sentences:sentences",
 }
 
 

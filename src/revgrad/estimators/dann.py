@@ -30,11 +30,20 @@ from revgrad.diagnostics.verdict import Verdict
 from revgrad.domains.arrays import ArrayStore
 from revgrad.domains.domain import HELD_OUT, Domain
 from revgrad.errors import InputError
+from revgrad.estimators.choice import (
+    ADAPTED,
+    ALONE,
+    MOVED,
+    DefaultChoice,
+    choose,
+    judge,
+    moved_to,
+)
 from revgrad.estimators.samples import by_domain, known_labels
 from revgrad.networks.default import default_network
 from revgrad.networks.registry import build_network, build_with
 from revgrad.objectives import Objective
-from revgrad.recipes import RECOMMENDED, REGRESSION, VECTORS, Recipe, recipe_named
+from revgrad.recipes import RECOMMENDED, REGRESSION, SERIES, VECTORS, Recipe, recipe_named
 from revgrad.schedules import Schedule
 
 log = logging.getLogger("revgrad")
@@ -139,18 +148,16 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def _train(self, source: Domain, target: Domain | None) -> None:
         kept = self._started() if self.warm_start else None
         seed = self._seed()
-        network = self._build(source.shape, seed) if kept is None else kept
-        recipe = self._recipe(source, target)
         judged = self.baseline and target is not None
         held_out = (
             (HELD_OUT if judged or self.run else 0) if self.held_out is None else self.held_out
         )
-        with ExitStack() as stack:
-            run = self.run
-            if judged and run is None:  # the verdict reads what a run's folder recorded
-                run = stack.enter_context(TemporaryDirectory(prefix="revgrad-"))
-            adapted = adapt(
-                network,
+
+        def trained(
+            source: Domain, recipe: Recipe, run: Path | str | None = None, baseline: bool = False
+        ) -> Adapted:
+            return adapt(
+                self._build(source.shape, seed) if kept is None else copy.deepcopy(kept),
                 source,
                 target,
                 layer=self.layer,
@@ -158,13 +165,57 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
                 recipe=replace(recipe, settings=replace(recipe.settings, seed=seed)),
                 held_out=held_out,
                 run=run,
-                baseline=judged,
+                baseline=baseline,
                 progress=self.verbose,
             )
-            self._verdict = adapted.verdict() if judged and self._names() else None
+
+        recipe = self._recipe(source, target)
+        adapted, self.choice_ = None, None
+        if target is not None and self._chooses(source, target):
+            source, recipe, adapted, self.choice_ = self._chosen(source, target, recipe, trained)
+        alone = recipe.method == "source-only"
+        with ExitStack() as stack:
+            run = self.run
+            if judged and not alone and run is None:  # the verdict reads what a run's folder holds
+                run = stack.enter_context(TemporaryDirectory(prefix="revgrad-"))
+            if adapted is None or run is not None:
+                adapted = trained(source, recipe, run, judged and not alone)
+            self._verdict = adapted.verdict() if judged and not alone and self._names() else None
         self.adapted_ = adapted if self.run is not None else replace(adapted, run=None)
         self.n_steps_ = recipe.settings.steps
         self._n_features_out = int(self._features(source.subset([0])).shape[1])
+
+    def _chooses(self, source: Domain, target: Domain) -> bool:
+        """Whether nothing was said of how to train, and the data are of a kind with a choice."""
+        return False
+
+    def _chosen(
+        self,
+        source: Domain,
+        target: Domain,
+        recipe: Recipe,
+        trained: Callable[[Domain, Recipe], Adapted],
+    ) -> tuple[Domain, Recipe, Adapted, DefaultChoice]:
+        """The source and the recipe that were judged best on the target, without its labels."""
+        own, other = (
+            np.asarray(part.batch(np.arange(len(part))).inputs) for part in (source, target)
+        )
+        moved = Domain(
+            ArrayStore(moved_to(own, other), name="X"),
+            source.labels,
+            classes=source.classes,
+            name="source",
+        )
+        alone = recipe.changed({"method": "source-only"})
+        ways = {ALONE: (source, alone), ADAPTED: (source, recipe), MOVED: (moved, recipe)}
+        found: dict[str, Adapted] = {}
+        tried = []
+        for name, (data, way) in ways.items():
+            found[name] = trained(data, way)
+            tried.append(judge(name, other, found[name].probabilities(target)))
+        choice = choose(tried)
+        log.info("%s: %s", type(self).__name__, choice)
+        return (*ways[choice.chosen], found[choice.chosen], choice)
 
     def _recipe(self, source: Domain, target: Domain | None) -> Recipe:
         """The recipe for this kind of data, or the one that was given, with what was changed."""
@@ -315,7 +366,8 @@ class DANNClassifier(ClassifierMixin, _DANN):  # type: ignore[misc]
     samples, by domain-adversarial training (DANN: gradient reversal).
 
     Inputs are standardised inside. Fitted: `classes_`, `adapted_` (an `Adapted`), `network_`,
-    `n_features_in_`, `feature_names_in_` (of a data frame), `n_steps_`; with baseline, `verdict_`.
+    `n_features_in_`, `feature_names_in_` (of a data frame), `n_steps_`, `choice_` (a
+    `DefaultChoice`; None where nothing was chosen); with baseline, `verdict_`.
 
     Parameters
     ----------
@@ -326,8 +378,10 @@ class DANNClassifier(ClassifierMixin, _DANN):  # type: ignore[misc]
     layer
         where the domain classifier is attached; None: the network's own choice
     recipe
-        a whole way of training: a `Recipe` or its name; None: by the kind of data, "vectors", or
-        "recommended" for images of uint8
+        a whole way of training: a `Recipe` or its name; None: by the kind of data, "series" or, for
+        images of uint8, "recommended"; for vectors a choice without target labels among source
+        only, "vectors" and the same with the source moved to the target's means and deviations
+        (`choice_` says which; with a `method` or `y_target`, "vectors")
     method, steps, batch_size, learning_rate, adaptation_factor, domain_classifier, device
         fields of the recipe and of its settings; None: as the recipe has them
     baseline
@@ -398,7 +452,20 @@ class DANNClassifier(ClassifierMixin, _DANN):  # type: ignore[misc]
         return len(self.classes_)
 
     def _default_recipe(self, source: Domain) -> Recipe:
-        return RECOMMENDED if source.is_images else VECTORS
+        return RECOMMENDED if source.is_images else SERIES if len(source.shape) == 2 else VECTORS
+
+    def _chooses(self, source: Domain, target: Domain) -> bool:
+        said = self.recipe is not None or self.method is not None or target.labelled_count > 0
+        return len(source.shape) == 1 and not said
+
+    def _no_verdict(self) -> str:
+        choice = getattr(self, "choice_", None)
+        if choice is None or choice.chosen != ALONE:
+            return super()._no_verdict()
+        return (
+            "there is nothing to compare: nothing adapted was judged better than the source-only "
+            f"network, which was handed back: {choice}; recipe='vectors' adapts anyway"
+        )
 
 
 class DANNRegressor(RegressorMixin, _DANN):  # type: ignore[misc]

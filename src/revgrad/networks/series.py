@@ -16,9 +16,9 @@ from revgrad.networks.sizes import require_positive
 class SeriesNetwork(nn.Module):
     """(n, channels, time) → (n, classes) logits, or that many numbers; series of any length.
 
-    Three 1-d convolutions, each followed by batch normalisation and ReLU, the first two by a
-    max-pooling that halves the length where there is something to halve; `pool` averages over what
-    is left of time; a linear layer decides. The domain classifier is attached to `pool`.
+    1-d convolutions of `kernels`, each at every second moment and followed by batch normalisation
+    and ReLU; `pool` averages over what is left of time; a hidden and a linear layer decide. The
+    domain classifier is attached to `pool`.
     """
 
     blueprint: ClassVar[Blueprint] = Blueprint("pool", domain_classifier=(64, 64))
@@ -27,32 +27,33 @@ class SeriesNetwork(nn.Module):
         self,
         classes: int,
         shape: Sequence[int],
-        widths: Sequence[int] = (32, 64, 64),
-        kernel: int = 5,
+        widths: Sequence[int] = (32, 64),
+        kernels: Sequence[int] = (7, 5),
+        hidden: int = 32,
         seed: int | None = 0,
     ) -> None:
         super().__init__()
         if len(shape) != 2:
             raise InputError(f"series are (channels, time) each, not of shape {tuple(shape)}")
         before, length = shape
-        require_positive(classes=classes, channels=before, length=length)
+        require_positive(classes=classes, channels=before, length=length, hidden=hidden)
+        if len(widths) != len(kernels):
+            raise InputError(f"{len(widths)} widths and {len(kernels)} kernels: one each is meant")
         layers: list[nn.Module] = []
-        for number, width in enumerate(widths):
+        for width, kernel in zip(widths, kernels, strict=True):
             layers += [
-                nn.Conv1d(before, width, kernel, padding=kernel // 2, bias=False),
+                nn.Conv1d(before, width, kernel, stride=2, padding=kernel // 2, bias=False),
                 nn.BatchNorm1d(width),
                 nn.ReLU(),
             ]
-            if number < len(widths) - 1 and length >= 2:
-                layers.append(nn.MaxPool1d(2))
-                length //= 2
             before = width
         self.stages = nn.Sequential(*layers)
         self.pool = nn.Sequential(nn.AdaptiveAvgPool1d(1), nn.Flatten())
-        self.out = nn.Linear(before, classes)
+        self.hidden = nn.Sequential(nn.Linear(before, hidden), nn.ReLU())
+        self.out = nn.Linear(hidden, classes)
         if seed is not None:
             initialise(self, seed)
 
     def forward(self, series: Tensor) -> Tensor:
-        outputs: Tensor = self.out(self.pool(self.stages(series)))
+        outputs: Tensor = self.out(self.hidden(self.pool(self.stages(series))))
         return outputs

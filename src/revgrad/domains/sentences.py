@@ -1,0 +1,75 @@
+"""Sentences of four domains with the mood that people heard in them, from −4 to 4.
+
+From vaderSentiment's source distribution (Hutto & Gilbert 2014, MIT licence), which pip fetches and
+of which no code runs.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from typing import IO, NamedTuple
+
+import numpy as np
+
+from revgrad.domains.domain import Domain
+from revgrad.domains.packages import PackageFile, package_file
+from revgrad.domains.text import from_texts
+from revgrad.errors import unknown
+
+#: Where the sentences come from, by the names of the package's files.
+SENTENCES = {
+    "products": "amazonReviewSnippets",
+    "films": "movieReviewSnippets",
+    "editorials": "nytEditorialSnippets",
+    "tweets": "tweets",
+}
+MOODS = ("unpleasant", "pleasant")
+#: Sentences that are nearer to neither are left out where classes are meant.
+NEITHER = 0.5
+
+_SOURCES = PackageFile(
+    "vaderSentiment==3.3.2",
+    "vaderSentiment-3.3.2.tar.gz",
+    "5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9",
+    wheel=False,
+)
+
+
+class Rated(NamedTuple):
+    """Sentences and the mean of twenty people's ratings of each, −4 … 4."""
+
+    texts: list[str]
+    scores: np.ndarray
+
+    def moods(self) -> tuple[list[str], np.ndarray]:
+        """Those that are clearly one of `MOODS`, and its number."""
+        kept = np.flatnonzero(np.abs(self.scores) > NEITHER)
+        return [self.texts[one] for one in kept], (self.scores[kept] > 0).astype(np.int64)
+
+
+def sentences(split: str = "tweets") -> Domain:
+    """Sentences of "products", "films", "editorials" or "tweets", as words; classes are moods."""
+    if split == "train":  # a domain that is opened without a split
+        split = "tweets"
+    texts, labels = rated_sentences(split).moods()
+    return from_texts(texts, labels, classes=MOODS, name=f"sentences:{split}")
+
+
+def rated_sentences(domain: str) -> Rated:
+    """All sentences of a domain of `SENTENCES`, with their ratings."""
+    if domain not in SENTENCES:
+        raise unknown("domain of sentences", domain, SENTENCES)
+    with tarfile.open(package_file(_SOURCES)) as package:
+        inner = io.BytesIO(_member(package, "hutto_ICWSM_2014.tar.gz").read())
+    with tarfile.open(fileobj=inner) as archive:
+        name = f"{SENTENCES[domain]}_GroundTruth.txt"
+        lines = _member(archive, name).read().decode("utf-8", "replace").splitlines()
+    rows = [line.split("\t") for line in lines if line.count("\t") == 2]
+    return Rated([text for _, _, text in rows], np.array([float(score) for _, score, _ in rows]))
+
+
+def _member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
+    found = archive.extractfile(next(one for one in archive if one.name.endswith(name)))
+    assert found is not None  # it is a file
+    return found
