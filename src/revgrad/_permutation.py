@@ -64,6 +64,57 @@ class Permutation:
         return joined
 
 
+class BlockShuffle:
+    """An order of [0, n) for samples that lie in shards, permuted and shuffled window by window.
+
+    Neighbours in the order lie in few shards, so that these are read one after the other; any part
+    is found without the others.
+
+    Parameters
+    ----------
+    starts
+        (shards,) rising from 0: the first number of each shard
+    window
+        numbers that are shuffled with one another: this many samples' shards are open at a time
+    """
+
+    WINDOW = 4096
+
+    def __init__(self, starts: np.ndarray, n: int, key: int, window: int = WINDOW) -> None:
+        self.n, self.key, self.window = n, key, window
+        order = np.random.default_rng(key).permutation(len(starts))
+        lengths = np.diff(np.append(starts, n))[order]
+        self._starts, self._ends = starts[order], np.cumsum(lengths)
+        self._shift = self._starts - (self._ends - lengths)  # from a place to the number there
+        self._kept = -1, np.arange(0)
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, places: slice) -> np.ndarray:
+        start, stop, _ = places.indices(self.n)
+        if stop <= start:
+            return np.arange(0)
+        windows = range(start // self.window, (stop - 1) // self.window + 1)
+        return np.concatenate(
+            [
+                self._window(w)[max(start - w * self.window, 0) : stop - w * self.window]
+                for w in windows
+            ]
+        )
+
+    def _window(self, number: int) -> np.ndarray:
+        kept, numbers = self._kept
+        if kept != number:
+            first = number * self.window
+            places = np.arange(first, min(first + self.window, self.n))
+            shards = np.searchsorted(self._ends, places, side="right")
+            random = np.random.default_rng([self.key, number])
+            numbers = random.permutation(places + self._shift[shards])
+            self._kept = number, numbers
+        return numbers
+
+
 def _mixed(values: np.ndarray) -> np.ndarray:
     """Splitmix64's finaliser: every bit in changes every bit out with probability one half."""
     values = (values ^ (values >> np.uint64(30))) * _MIX_1

@@ -14,6 +14,7 @@ from revgrad.domains.joined import joined
 from revgrad.domains.npz import from_npz
 from revgrad.domains.registry import DOMAINS, as_domain, open_domain
 from revgrad.domains.series import from_series, pad_series
+from revgrad.domains.shards import from_shards
 from revgrad.domains.text import from_texts
 from revgrad.domains.torch_dataset import from_dataset
 
@@ -32,6 +33,7 @@ __all__ = [
     "from_frame",
     "from_npz",
     "from_series",
+    "from_shards",
     "from_table_file",
     "from_texts",
     "joined",

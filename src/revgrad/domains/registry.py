@@ -28,6 +28,7 @@ from revgrad.domains.frame import TABLE_FILES, from_frame, from_table_file
 from revgrad.domains.image_files import EXTENSIONS
 from revgrad.domains.labels import as_labels
 from revgrad.domains.npz import from_npz
+from revgrad.domains.shards import from_shards, is_shards
 from revgrad.domains.sparse import is_sparse
 from revgrad.domains.table import is_frame
 from revgrad.domains.text import from_texts, is_texts
@@ -66,6 +67,7 @@ def open_domain(
 ) -> Domain:
     """The domain a user means by `text`.
 
+    Shards: a tar file, an http address, a pattern of them ("train-{000..099}.tar"; `from_shards`);
     "name" or "name:split" of `DOMAINS` (the split is "train" unless said), the path of an `.npz`
     file, of a table (`.csv`, `.tsv`, `.parquet`; `label` is the column of its labels), or of an
     image folder, which `folder_options` go to (see `from_folder`). Of these, `size` and `fit` also
@@ -84,6 +86,10 @@ def open_domain(
         _refuse_columns(text, groups, weights)
         opened: Callable[[str], Domain] = named(DOMAINS[name])
         return _sized(opened(split or "train"), folder_options)
+    if is_shards(text):
+        _refuse_columns(text, groups, weights)
+        read = {k: v for k, v in folder_options.items() if k in ("size", "fit", "labels")}
+        return from_shards(text, label=label, name=text, **read)
     path = Path(text).expanduser()
     if path.suffix.lower() == ".npz" and not path.is_dir():
         unread = folder_options.get("labels") is False

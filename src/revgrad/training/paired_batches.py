@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from revgrad._permutation import MOST_INDEXED, Permutation
+from revgrad._permutation import MOST_INDEXED, BlockShuffle, Permutation
 from revgrad._random import derive, seed_python
 from revgrad.batch import Batch, Samples, concatenate
 from revgrad.domains.attributes import share_attribute
 from revgrad.domains.domain import Domain, says
+from revgrad.domains.shards import shard_starts
 from revgrad.errors import InputError
 
 log = logging.getLogger("revgrad")
@@ -70,7 +71,8 @@ class PairedBatches:
             )
             for name in attributes
         }
-        self._permutations: dict[tuple[int, int], np.ndarray | _Blocks] = {}
+        self._permutations: dict[tuple[int, int], np.ndarray | _Order] = {}
+        self._shards = [shard_starts(domain) for domain in self.domains]
         self._local = [
             slice(size * rank // world, size * (rank + 1) // world) for size in self.sizes
         ]
@@ -172,13 +174,15 @@ class PairedBatches:
             epoch, offset = epoch + 1, 0
         return np.concatenate(pieces)
 
-    def _permutation(self, number: int, epoch: int) -> np.ndarray | _Blocks:
+    def _permutation(self, number: int, epoch: int) -> np.ndarray | _Order:
         key, length = (number, epoch), len(self.domains[number])
-        known = self._permutations.get(key)
+        known: np.ndarray | _Order | None = self._permutations.get(key)
         if known is None:
             for old in [k for k in self._permutations if k[0] == number and k[1] < epoch - 1]:
                 del self._permutations[old]
-            if length > MOST_INDEXED:
+            if (starts := self._shards[number]) is not None:
+                known = BlockShuffle(starts, length, derive(self.seed, number, epoch))
+            elif length > MOST_INDEXED:
                 known = _Blocks(Permutation(length, derive(self.seed, number, epoch)))
             else:
                 known = np.random.default_rng([self.seed, number, epoch]).permutation(length)
@@ -212,6 +216,10 @@ class PairedBatches:
             total_samples=sum(self.sizes),
             total_labelled=sum(n for n, w in zip(self.sizes, whole, strict=True) if w),
         )
+
+
+class _Order(Protocol):
+    def __getitem__(self, places: slice, /) -> np.ndarray: ...
 
 
 class _Blocks:
