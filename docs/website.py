@@ -70,7 +70,7 @@ def with_links_of_the_site(text: str, file: Path, known: dict[Path, str]) -> str
         if target.is_relative_to(DOCS / "images"):
             image = Path(os.path.relpath(target.relative_to(DOCS), here)).as_posix()
             return f"]({image})"
-        if target.is_relative_to(ROOT / "examples"):
+        if ROOT / "examples" in (target, target.parent):
             return f"]({os.path.relpath('gallery/index', here)}.rst)"
         if not target.exists():
             raise SystemExit(f"{file.relative_to(ROOT)}: dead link {address}")
