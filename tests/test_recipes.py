@@ -57,8 +57,8 @@ def test_changes_are_typed_by_the_fields_there_are() -> None:
     [
         ({"method": "adverserial"}, "did you mean 'adversarial'"),
         ({"preprocessing": "per-batch"}, "no preprocessing 'per-batch'"),
-        ({"domain_classifier": 100}, "hidden widths such as"),
-        ({"domain_classifier": (100, 0)}, "hidden widths such as"),
+        ({"domain_classifier": 100}, "hidden widths from"),
+        ({"domain_classifier": (100, 0)}, "hidden widths from"),
         ({"steps": 0}, "steps must be at least 1"),
     ],
 )

