@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 ROOT = Path(__file__).resolve().parent.parent
 os.environ |= {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "LANG": "C.UTF-8"}
 sys.path += [str(ROOT / "studies" / name) for name in ("selection", "reversal", "defaults")]
+sys.path += [str(ROOT / "tests" / "faults")]
 
 if TYPE_CHECKING:
     from revgrad.paper.tables.experiment import Experiment
@@ -404,7 +405,6 @@ def is_it_working() -> Slots:
     return {"study": study_figures()}
 
 
-#: Page → its template in docs/templates/ and its slots.
 def estimators() -> Slots:
     """scikit-learn's checks that the estimators do not pass, from the list that the test reads;
     what the examples measured."""
@@ -424,6 +424,31 @@ def examples_table() -> str:
     return "\n".join(lines)
 
 
+def reliability() -> Slots:
+    """What was broken on purpose, how often, and how often the promises held."""
+    import mutants
+    import run as faults
+
+    lines = faults.read(faults.LEDGER)
+    rows = [
+        {"fault": fault, "tried": f"{tried:,}", "held": f"{held:,}"}
+        for fault, tried, held in faults.table(lines)
+    ]
+    noticed = [json.loads(line)["end"] == "noticed" for line in mutants.LEDGER.open()]
+    whats: dict[str, dict[str, None]] = {}
+    for line in lines:
+        whats.setdefault(str(line["fault"]), {})[str(line["what"])] = None
+    for row in rows:
+        row["what"] = ", ".join(whats[row["fault"]])
+    return {
+        "rows": rows,
+        "listed": len(tomllib.loads(mutants.LIST.read_text())["mutant"]),
+        "mutants": len(noticed),
+        "noticed": sum(noticed),
+    }
+
+
+#: Page → its template in docs/templates/ and its slots.
 PAGES: dict[str, tuple[str, Callable[[], Slots]]] = {
     "README.md": ("README.md.jinja", readme),
     "docs/architecture.md": ("architecture.md.jinja", architecture),
@@ -432,6 +457,7 @@ PAGES: dict[str, tuple[str, Callable[[], Slots]]] = {
     "docs/domains.md": ("domains.md.jinja", domains),
     "docs/estimators.md": ("estimators.md.jinja", estimators),
     "docs/is-it-working.md": ("is-it-working.md.jinja", is_it_working),
+    "docs/reliability.md": ("reliability.md.jinja", reliability),
     "docs/results.md": ("results.md.jinja", results),
     "docs/reversal-study.md": ("reversal-study.md.jinja", reversal_study),
     "docs/selection.md": ("selection.md.jinja", selection),

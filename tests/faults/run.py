@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import io
 import json
+import logging
 import os
 import signal
 import sys
@@ -32,9 +33,9 @@ def read(path: Path) -> list[dict[str, object]]:
 
 
 def table(lines: Iterable[dict[str, object]]) -> list[tuple[str, int, int]]:
-    """(fault, tried, held), in the order in which they were first tried."""
+    """(fault, tried, held), in the order in which they were first tried; each trial once."""
     found: dict[str, list[int]] = {}
-    for line in lines:
+    for line in {str(line["key"]): line for line in lines}.values():
         counts = found.setdefault(str(line["fault"]), [0, 0])
         counts[0] += int(str(line["tried"]))
         counts[1] += int(str(line["held"]))
@@ -57,6 +58,7 @@ def warm(bench: Bench, names: Iterable[str]) -> None:
     os.chdir(here)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
+    logging.getLogger("revgrad").setLevel(logging.ERROR)  # damage that is mended is a warning
 
 
 def main() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +79,14 @@ def test_old_tensors_go_when_the_new_index_stands(tmp_path: Path, happened: list
     found = load_checkpoint(tmp_path)
     assert found is not None
     assert found.step == 2
+
+
+def test_every_mutant_is_of_a_line_that_is_there() -> None:
+    """Who changes one of these lines changes it in mutants.toml too."""
+    root = Path(__file__).resolve().parents[2]
+    listed = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text())["mutant"]
+    assert len(listed) >= 60
+    for one in listed:
+        assert (root / "src" / "revgrad" / one["file"]).read_text().count(one["line"]) == 1, one
+        assert all((root / test).exists() for test in one["tests"]), one
+        assert one["broken"] != one["line"]

@@ -1,0 +1,71 @@
+"""`make lowest` and `make newest`: the core tests on the lowest and on the newest versions.
+
+PyTorch stays at the version of constraints.txt, whose CPU build is what is installed here, and with
+it torchvision: their own minimums are not tried by this. Everything else that pyproject.toml names
+as a dependency, or in an extra of `EXTRAS`, is taken at the lowest version that it allows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+#: Extras that the core tests use.
+EXTRAS = ("data", "demo", "frames", "tensorboard", "text", "tune")
+#: Stays as constraints.txt has it.
+KEPT = ("torch", "torchvision")
+#: What tests with, at whatever version.
+TOOLS = ("pytest>=8", "pytest-timeout>=2.3", "pytest-xdist>=3.5", "hypothesis>=6.100")
+#: Warnings of old packages about newer ones beside them are no faults of ours.
+QUIET = ("-W", "default", "-W", "ignore::DeprecationWarning", "-W", "ignore::FutureWarning")
+
+
+def run(*words: str, **more: str) -> int:
+    print("+", " ".join(words), flush=True)
+    return subprocess.run(words, cwd=ROOT, env={**os.environ, **more}, check=False).returncode
+
+
+def main(kind: str) -> int:
+    place = ROOT / "build" / kind
+    python = place / "bin" / "python"
+    if not python.exists():
+        pins = [
+            line
+            for line in (ROOT / "constraints.txt").read_text().splitlines()
+            if line.partition("==")[0] in KEPT
+        ]
+        place.parent.mkdir(exist_ok=True)
+        limits = place.with_suffix(".constraints.txt")
+        limits.write_text("\n".join(pins) + "\n")
+        wanted = f".[{','.join(EXTRAS)}]"
+        install = ["-m", "uv", "pip", "install", "--python", str(python), "-c", str(limits)]
+        # PyTorch first, from where pip finds its CPU build; uv then finds it there
+        steps = [
+            (sys.executable, "-m", "venv", str(place)),
+            (str(python), "-m", "pip", "install", "--quiet", "uv", "-c", str(limits), *KEPT),
+            (
+                *(str(python), *install, "--upgrade", "-e", wanted, *TOOLS),
+                *("--resolution", "lowest-direct" if kind == "lowest" else "highest"),
+            ),
+        ]
+        for step in steps:
+            if code := run(*step):
+                return code
+    shown = subprocess.run(
+        [str(python), "-m", "uv", "pip", "list", "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    versions = {one["name"]: one["version"] for one in json.loads(shown.stdout)}
+    print(" ".join(f"{name} {version}" for name, version in sorted(versions.items())))
+    core = ("-m", "not slow and not paper", "-p", "no:cacheprovider", *QUIET)
+    return run(str(python), "-m", "pytest", "-n", "2", *core, OMP_NUM_THREADS="1")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1]))
