@@ -1,8 +1,9 @@
 """Trains the study's runs, with their baselines; what is there already is skipped.
 
-python studies/trust/trust_train.py OUTPUT [--pair NAME …] [--trials N]
+python studies/trust/trust_train.py OUTPUT [--pair NAME …] [--trials N] [--part K --parts N]
 
-Trial by trial over all pairs, so that what is done at any time is of all kinds.
+Round by round over all pairs, each round another trial of every pair, drawn in an order of the
+pair's own: what is done at any time is a fair sample of the whole.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from revgrad.errors import NonFiniteLossError
 from trust_trials import TRIALS, Trial
 
 #: Share of the source that is held out, and samples of each domain that evidence is kept of.
-HELD_OUT, EVIDENCE_SAMPLES = 0.2, 1000
+HELD_OUT, EVIDENCE_SAMPLES = 0.2, 2000
 TRUTH = "truth.json"
 
 
@@ -101,18 +102,20 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     parser.add_argument("--pair", action="append", default=[])
     parser.add_argument("--trials", type=int, default=len(TRIALS))
+    parser.add_argument("--part", type=int, default=0, help="of the pairs, of several processes")
+    parser.add_argument("--parts", type=int, default=1)
     arguments = parser.parse_args()
-    names = arguments.pair or list(PAIRS)
-    done = 0
-    for trial in TRIALS[: arguments.trials]:
+    names = (arguments.pair or list(PAIRS))[arguments.part :: arguments.parts]
+    for turn in range(arguments.trials):
         for name in names:
+            order = np.random.default_rng(list(name.encode())).permutation(len(TRIALS))
+            trial = TRIALS[order[turn]]
             if trial.images_only and data_of(name).source_x.ndim != 4:
                 continue
             where = arguments.output / folder_of(name)
             for one in (trial.baseline, trial):
                 train(where / one.name, name, one)
-            done += 1
-        print(f"{trial.name}: {done} runs", flush=True)
+        print(f"round {turn + 1} of {arguments.trials}", flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,10 +19,7 @@ from revgrad.diagnostics.confidence import (
 )
 from revgrad.diagnostics.disagreement import accuracy_bound, disagreement_discrepancy, slack_of
 from revgrad.diagnostics.inputs import probabilities
-from revgrad.diagnostics.opinions import Opinion, opinions_on, standardised
 from revgrad.diagnostics.reverse_validation import reverse_validation
-from revgrad.diagnostics.signs import committee, comparison_signs, opinion_signs
-from revgrad.diagnostics.unanimity import unanimity
 from revgrad.diagnostics.views import colours, kind_of, random_convolutions, texture, views
 from revgrad.errors import InputError
 
@@ -153,84 +149,3 @@ def test_random_convolutions_by_loops() -> None:
     ]
     assert found[1, 4] == pytest.approx(max(said), abs=1e-4)
     assert found[1, 33 + 4] == pytest.approx(sum(value > 0 for value in said) / 24)
-
-
-def test_standardised() -> None:
-    values = RNG.normal(size=(50, 3)) * [1, 5, 0] + 2
-    found = standardised(values)
-    assert found[:, :2].mean(0) == pytest.approx([0, 0])
-    assert found[:, :2].std(0) == pytest.approx([1, 1])
-    assert (found[:, 2] == 0).all()
-    assert standardised(values[:, :2] + 5, values[:, :2]).mean() > 0.5
-
-
-def model(
-    predicted: np.ndarray, inputs: np.ndarray, labels: np.ndarray, own: np.ndarray
-) -> Evidence:
-    k = int(labels.max()) + 1
-    return Evidence(
-        target_logits=4 * np.eye(k)[predicted],
-        source_logits=4 * np.eye(k)[labels],
-        source_labels=labels,
-        source_inputs=own,
-        target_inputs=inputs,
-        source_features=own,
-        target_features=inputs,
-    )
-
-
-def test_opinions_see_which_network_is_right() -> None:
-    labels = np.arange(240) % 3
-    own = 3 * np.eye(3)[labels] + RNG.normal(size=(240, 3))
-    target = 3 * np.eye(3)[labels] + RNG.normal(size=(240, 3)) + 2  # a sensor with an offset
-    wrong = np.where(np.arange(240) < 120, (labels + 1) % 3, labels)
-    good, bad = model(labels, target, labels, own), model(wrong, target, labels, own)
-    asked = opinions_on(good, bad)
-    assert {one.name.split(",")[0] for one in asked} == {"values", "source-only features"}
-    assert all(one.probabilities.sum(1) == pytest.approx(np.ones(240)) for one in asked)
-    assert min(one.competence for one in asked) > 0.6
-    assert opinions_on(good, bad)[0] is asked[0]  # remembered
-    signs = comparison_signs(good, bad)
-    assert signs["opinion-own-scale"] == pytest.approx(0.5, abs=0.12)
-    assert signs["reverse-after"] > signs["reverse-before"] + 0.1
-    assert signs["differing"] == 0.5
-    same = comparison_signs(good, good)
-    assert same["opinion-committee"] == same["opinion-committee-hard"] == 0
-
-
-def test_unanimity() -> None:
-    """Told where all kinds of evidence agree, and not where they know nothing of the task."""
-    labels = np.arange(240) % 3
-    own = 3 * np.eye(3)[labels] + RNG.normal(size=(240, 3))
-    target = 3 * np.eye(3)[labels] + RNG.normal(size=(240, 3))
-    wrong = np.where(np.arange(240) < 120, (labels + 1) % 3, labels)
-    good, bad = model(labels, target, labels, own), model(wrong, target, labels, own)
-    sure, unsure = 4 * np.eye(3)[labels], 0.03 * np.eye(3)[wrong]
-    good, bad = replace(good, target_logits=sure), replace(bad, target_logits=unsure)
-    found = unanimity(good, bad)
-    assert found.outcome == "adapted"
-    assert found.gain == pytest.approx(0.5, abs=0.15)
-    assert unanimity(bad, good).outcome == "harmed"
-    assert unanimity(good, good).outcome == "no gain"
-    assert found.opposes("harmed")
-    assert not found.opposes("adapted")
-    noise = RNG.normal(size=(240, 3))
-    unrelated = {"source_inputs": noise, "source_features": noise}
-    ignorant = unanimity(replace(good, **unrelated), replace(bad, **unrelated))
-    assert ignorant.outcome is None
-
-
-def test_a_committee_and_its_signs_by_loops() -> None:
-    said = [RNG.dirichlet(np.ones(3), 5) for _ in range(2)]
-    asked = [Opinion("a, trees", said[0], 0.2), Opinion("b", said[1], 0.6)]
-    whole = committee(asked)
-    for i in range(5):
-        raised = [said[0][i, c] ** 0.25 * said[1][i, c] ** 0.75 for c in range(3)]
-        assert whole[i] == pytest.approx(np.array(raised) / sum(raised))
-    after, before = np.array([0, 1, 2, 0, 1]), np.array([0, 2, 1, 1, 1])
-    signs = opinion_signs(after, before, asked)
-    gain = sum(whole[i, after[i]] - whole[i, before[i]] for i in range(5)) / 5
-    assert signs["committee"] == pytest.approx(gain)
-    best = said[0].argmax(1)
-    trees = ((best == after).sum() - (best == before).sum()) / 5
-    assert signs["trees"] == pytest.approx(trees)

@@ -29,12 +29,15 @@ from revgrad.diagnostics.certainty import (
     source_losses,
     stability,
 )
+from revgrad.diagnostics.consensus import consensus_on
 from revgrad.diagnostics.divergence import adaptation_bound, domain_separation, own_domain_error
 from revgrad.diagnostics.importance import (
     deep_embedded_risk,
     density_ratios,
     importance_weighted_risk,
 )
+from revgrad.diagnostics.trust import numbers_of, quality_of, trust_model
+from revgrad.diagnostics.vetoes import variety
 from revgrad.errors import InputError, UnknownNameError
 
 CLASSES = 4
@@ -194,6 +197,18 @@ def slow_invariance(logits: Any, changed: Any) -> float:
     return total / len(logits)
 
 
+def slow_trust(e: Any) -> float:
+    """The consensus's agreement by its quality, and for the rest what shows a ruined network."""
+    found = consensus_on(e)
+    assert found is not None
+    signs = numbers_of(found) | {"classes": float(e.target_logits.shape[1])}
+    q = quality_of(signs, trust_model())
+    pairs = zip(found.pooled.tolist(), e.target_logits.tolist(), strict=True)
+    agree = sum(a.index(max(a)) == b.index(max(b)) for a, b in pairs) / len(e.target_logits)
+    right = 1 - source_error(e.source_logits, e.source_labels)
+    return q * agree + (1 - q) * (right + min(variety(e), 1)) / 2
+
+
 def test_the_registry_gives_each_function_its_own_evidence() -> None:
     e: Any = everything()
     assert has_informative_opinion(e)
@@ -202,6 +217,7 @@ def test_the_registry_gives_each_function_its_own_evidence() -> None:
     separation = domain_separation(e.source_features, e.target_features)
     own = own_domain_error(e.source_domain_logits, e.target_domain_logits)
     expected = {
+        "trust": slow_trust(e),
         "estimated-accuracy": accuracy_by_signs(e).value,
         "second-opinion": np.mean(
             e.target_logits.argmax(1) == opinion_on(e).probabilities.argmax(1)

@@ -16,7 +16,8 @@ from revgrad import Constant, RampUp, adapt, from_arrays
 from revgrad._seals import unsealed_line
 from revgrad.cli import app
 from revgrad.diagnostics import Evidence, Symptom, Verdict, find_symptoms, verdict
-from revgrad.diagnostics.verdict import MEANINGFUL_GAIN, comparison, judge, told
+from revgrad.diagnostics.trust import MEANINGFUL_GAIN
+from revgrad.diagnostics.verdict import comparison, judge
 from revgrad.domains import Domain, open_domain
 from revgrad.errors import NonFiniteLossError, RevgradError, RunError
 from revgrad.networks.compact import CompactNetwork
@@ -199,27 +200,6 @@ def test_estimates_are_compared_by_the_same_method() -> None:
     assert both.before is not None
     assert both.after.method == both.before.method
     assert both.gain == pytest.approx(0)
-
-
-@pytest.mark.parametrize(
-    ("gain", "differing", "outcome"),
-    [
-        (0.0, 0.5, "no gain"),
-        (0.007, 0.5, "no gain"),
-        (0.009, 0.5, "can't tell"),
-        (0.019, 0.5, "can't tell"),
-        (0.021, 0.5, "adapted"),
-        (-0.009, 0.5, "can't tell"),
-        (-0.021, 0.5, "harmed"),
-        # where few samples are predicted otherwise, there is less to be wrong about
-        (0.009, 0.01, "no gain"),
-        (-0.016, 0.01, "harmed"),
-    ],
-)
-def test_a_gain_of_nearly_two_points_can_not_be_told(
-    gain: float, differing: float, outcome: str
-) -> None:
-    assert told(gain, differing) == outcome
 
 
 def test_collapsed_predictions_harm() -> None:

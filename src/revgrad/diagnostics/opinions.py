@@ -1,37 +1,41 @@
 """Opinions on the target samples, of several classifiers that share nothing with the network.
 
-    for opinion in opinions_on(after, before):
+    for opinion in opinions_of(source_inputs, source_labels, target_inputs, classes):
         print(opinion.name, opinion.competence)
 
 Each is a plain classifier of one view (`views.py`) of the labelled source samples: logistic, trees,
 nearest neighbours; with the domains standardised each by itself, which undoes what a sensor
 changes, or both by the source, which keeps the classes' shares. None learns from target samples:
-an opinion that did can grow a mistake that it shares with the network. What they agree in is
-likelier than what any of them says; what they disagree in says how far they can be trusted.
+an opinion that did can grow a mistake that it shares with the network. `consensus.py` makes one of
+them all.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
+from functools import partial
 
 import numpy as np
 
-from revgrad.diagnostics.evidence import LABELLED_SOURCE, Evidence
-from revgrad.diagnostics.inputs import Array, given, shares_of
+from revgrad.diagnostics.inputs import Array, shares_of
 from revgrad.diagnostics.views import views
 
 #: No class has less than this probability before they are made to sum to one.
 FLOOR = 1e-3
 #: Inverse regularisation of logistic classifiers, trees of a forest, neighbours that are asked.
-REGULARISATION, TREES, NEIGHBOURS = 0.02, 150, 15
-#: Samples that classifiers are fitted on at most.
-MOST_SAMPLES = 2000
-#: The last few sets of opinions, by the digest of what they are made of.
-_REMEMBERED = 6
-_known: OrderedDict[bytes, tuple[Opinion, ...]] = OrderedDict()
+REGULARISATION, TREES, NEIGHBOURS = 0.02, 60, 15
+#: Of inputs that are counts (words), and of ranks.
+OF_COUNTS, OF_RANKS = 3.0, 0.1
+#: Samples that forests are grown on at most: more cost more than they tell.
+MOST_FOR_TREES = 1000
+#: Numbers a sample of which ranks are taken at most.
+WIDEST_RANKS = 300
+#: The view of classifiers that see all the others at once.
+ALL = "all"
+
+#: (known, labels, asked, classes) → probabilities (asked, classes)
+Classifier = Callable[[Array, Array, Array, int], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +44,8 @@ class Opinion:
 
     Attributes
     ----------
+    view
+        what it sees of a sample
     probabilities
         (n, classes)
     competence
@@ -48,75 +54,71 @@ class Opinion:
     """
 
     name: str
+    view: str
     probabilities: Array
     competence: float
 
 
-def opinions_on(evidence: Evidence, before: Evidence | None = None) -> tuple[Opinion, ...]:
-    """Of the samples themselves, where they are recorded; and of the features of `before`, the
-    network that is compared with, which knows nothing of the target."""
-    found: tuple[Opinion, ...] = ()
-    if evidence.has("source_inputs", "source_labels", "target_inputs"):
-        found = _of_inputs(evidence)
-    if before is not None and before.has("source_features", "target_features", *LABELLED_SOURCE):
-        found += (_of_features(before),)
-    return found
+@dataclass(frozen=True, eq=False)
+class Described:
+    """Opinions, and what all their views together say of the samples, each domain standardised by
+    itself: (m, d) of the source, (n, d) of the target."""
+
+    opinions: tuple[Opinion, ...]
+    source: Array
+    target: Array
 
 
-def _of_inputs(evidence: Evidence) -> tuple[Opinion, ...]:
-    parts = [given(evidence.source_inputs)]
-    labels = [given(evidence.source_labels)]
-    if evidence.training_inputs is not None and evidence.training_labels is not None:
-        parts.append(evidence.training_inputs)
-        labels.append(evidence.training_labels)
-    source = np.concatenate(parts)[:MOST_SAMPLES]
-    known = np.concatenate(labels)[:MOST_SAMPLES].astype(np.int64)
-    target, classes = given(evidence.target_inputs), evidence.target_logits.shape[1]
-    key = _digest(source, known, target, np.array(classes))
-    if key not in _known:
-        _known[key] = tuple(_asked(source, known, target, classes))
-        while len(_known) > _REMEMBERED:
-            _known.popitem(last=False)
-    return _known[key]
+def opinions_of(source: Array, labels: Array, target: Array, classes: int) -> Described:
+    """Of inputs as `Evidence` has them: images, series or numbers; labels are class numbers."""
+    seen = views(source, target)
+    whole = [_moderate(name, *both) for name, both in seen.items()]
+    own, other = (np.concatenate(parts, axis=1) for parts in zip(*whole, strict=True))
+    found = [
+        _opinion(f"{name}, {how}", name, classifier, *both, labels, classes)
+        for name, parts in seen.items()
+        for how, classifier, both in _plans(name, *parts)
+    ]
+    if len(seen) > 1:
+        weak = partial(_logistic, strength=1.0)
+        found.append(_opinion("all views, logistic", ALL, weak, own, other, labels, classes))
+    return Described(tuple(found), own, other)
 
 
-def _asked(source: Array, labels: Array, target: Array, classes: int) -> list[Opinion]:
-    found = []
-    for name, (own, other) in views(source, target).items():
-        if name == "counts":  # of words: standardised, the rarest would count most
-            scale = float(np.sqrt((own**2).sum(axis=1).mean())) or 1.0
-            both = own / scale, other / scale
-            found.append(_opinion("counts, logistic", _weak_logistic, *both, labels, classes))
-            found.append(_opinion("counts, Bayes", _bayes, *both, labels, classes))
-            found.append(_opinion("counts, trees", _trees, *both, labels, classes))
-            continue
-        alone = standardised(own), standardised(other)
-        by_source = standardised(own), standardised(other, own)
-        found.append(_opinion(f"{name}, logistic", _logistic, *alone, labels, classes))
-        found.append(
-            _opinion(f"{name}, logistic, source's scale", _logistic, *by_source, labels, classes)
-        )
-        if name in ("values", "colours", "convolutions"):
-            found.append(_opinion(f"{name}, trees", _trees, *alone, labels, classes))
-            found.append(
-                _opinion(f"{name}, trees, source's scale", _trees, *by_source, labels, classes)
-            )
-        if name in ("values", "edges", "spectra"):
-            found.append(_opinion(f"{name}, neighbours", _neighbours, *alone, labels, classes))
-    return found
+_Plan = tuple[str, Classifier, tuple[Array, Array]]
 
 
-def _of_features(before: Evidence) -> Opinion:
-    """Nearest neighbours among the held-out source samples, each domain's features standardised by
-    itself: what the source-only network knows, less the shift of its features."""
-    own, other = given(before.source_features), given(before.target_features)
-    return _opinion(
-        "source-only features, neighbours",
-        _neighbours,
-        *(standardised(own), standardised(other)),
-        given(before.source_labels),
-        before.target_logits.shape[1],
-    )
+def _plans(view: str, own: Array, other: Array) -> Iterator[_Plan]:
+    """How, by which classifier, of which descriptors."""
+    if view == "counts":  # of words: standardised, the rarest would count most
+        scale = float(np.sqrt((own**2).sum(axis=1).mean())) or 1.0
+        both, weak = (own / scale, other / scale), partial(_logistic, strength=OF_COUNTS)
+        yield "logistic", weak, both
+        yield "Bayes", _bayes, both
+        yield "trees", _trees, both
+        yield "logistic, rare words more", weak, _weighted_counts(own, other)
+        return
+    alone = standardised(own), standardised(other)
+    by_source = alone[0], standardised(other, own)
+    yield "logistic", _logistic, alone
+    yield "logistic, source's scale", _logistic, by_source
+    yield "trees", _trees, alone
+    if view in ("values", "colours", "convolutions"):
+        yield "trees, source's scale", _trees, by_source
+    if view in ("values", "edges", "spectra"):
+        yield "neighbours", _neighbours, alone
+    if view == "values" and own.shape[1] <= WIDEST_RANKS:
+        ranked = standardised(ranks(own)), standardised(ranks(other))
+        yield "logistic, ranks", partial(_logistic, strength=OF_RANKS), ranked
+
+
+def _moderate(view: str, own: Array, other: Array) -> tuple[Array, Array]:
+    """A view's descriptors, each domain by itself, of the same size whatever their number."""
+    if view == "counts":
+        one, two = _weighted_counts(own, other)
+        return 10 * one, 10 * two
+    scale = 3 / np.sqrt(own.shape[1])
+    return scale * standardised(own), scale * standardised(other)
 
 
 def standardised(values: Array, like: Array | None = None) -> Array:
@@ -129,13 +131,39 @@ def standardised(values: Array, like: Array | None = None) -> Array:
     return found
 
 
-Classifier = Callable[[Array, Array, Array, int], Array]
+def ranks(values: Array) -> Array:
+    """Each column's ranks among the samples, from 0 to 1: what any rising change of a sensor
+    leaves alone."""
+    from scipy.stats import rankdata
+
+    found: Array = np.asarray(rankdata(values, axis=0)) / len(values)
+    return found
+
+
+def _weighted_counts(own: Array, other: Array) -> tuple[Array, Array]:
+    """log(1 + count) · log inverse share of the samples that it occurs in, each of length 1."""
+    occurs = (own > 0).sum(axis=0) + (other > 0).sum(axis=0)
+    rarity = np.log((1 + len(own) + len(other)) / (1 + occurs)) + 1
+    parts = [np.log1p(part) * rarity for part in (own, other)]
+    one, two = (
+        part / np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-9) for part in parts
+    )
+    return one, two
 
 
 def _opinion(
-    name: str, classifier: Classifier, own: Array, other: Array, labels: Array, classes: int
+    name: str,
+    view: str,
+    classifier: Classifier,
+    own: Array,
+    other: Array,
+    labels: Array,
+    classes: int,
 ) -> Opinion:
     """The classifier of all source samples on the target; its competence by halves."""
+    if "trees" in name and len(own) > MOST_FOR_TREES:
+        chosen = np.sort(np.random.default_rng(1).permutation(len(own))[:MOST_FOR_TREES])
+        own, labels = own[chosen], labels[chosen]
     half = np.random.default_rng(0).permutation(len(own)) % 2 == 0
     right = [
         classifier(own[fitted], labels[fitted], own[~fitted], classes).argmax(1) == labels[~fitted]
@@ -144,20 +172,15 @@ def _opinion(
     accuracy, guessing = np.concatenate(right).mean(), shares_of(labels, classes).max()
     competence = (accuracy - guessing) / (1 - guessing) if guessing < 1 else 0.0
     said = classifier(own, labels, other, classes)
-    return Opinion(name, said, float(max(competence, 0.0)))
+    return Opinion(name, view, said, float(max(competence, 0.0)))
 
 
-def _logistic(known: Array, labels: Array, asked: Array, classes: int) -> Array:
+def _logistic(
+    known: Array, labels: Array, asked: Array, classes: int, strength: float = REGULARISATION
+) -> Array:
     from sklearn.linear_model import LogisticRegression
 
-    model = LogisticRegression(C=REGULARISATION, max_iter=200, tol=1e-2)
-    return _spread_out(model, known, labels, asked, classes)
-
-
-def _weak_logistic(known: Array, labels: Array, asked: Array, classes: int) -> Array:
-    from sklearn.linear_model import LogisticRegression
-
-    model = LogisticRegression(C=3.0, max_iter=200, tol=1e-2)
+    model = LogisticRegression(C=strength, max_iter=200, tol=1e-2)
     return _spread_out(model, known, labels, asked, classes)
 
 
@@ -193,11 +216,3 @@ def _spread_out(model, known: Array, labels: Array, asked: Array, classes: int) 
         found[:, model.classes_] += model.predict_proba(asked.astype(np.float32))
     found /= found.sum(axis=1, keepdims=True)
     return found
-
-
-def _digest(*arrays: np.ndarray) -> bytes:
-    found = blake2b(digest_size=16)
-    for array in arrays:
-        found.update(f"{array.dtype}{array.shape}".encode())
-        found.update(np.ascontiguousarray(array).tobytes())
-    return found.digest()

@@ -36,10 +36,12 @@ from revgrad.diagnostics.importance import (
     importance_weighted_risk,
 )
 from revgrad.diagnostics.inputs import Array, given
+from revgrad.diagnostics.trust import trust
 from revgrad.errors import InputError, unknown
 
-#: The score that choices are made by where none is named: the study's winner (docs/selection.md).
-RECOMMENDED_SCORE = "estimated-accuracy"
+#: The score that choices are made by where none is named: the least regret of those that
+#: `studies/trust` compares on nine kinds of data.
+RECOMMENDED_SCORE = "trust"
 
 _TARGET = ("target_logits",)
 _BOTH_FEATURES = ("source_features", "target_features")
@@ -96,6 +98,13 @@ def _ratios(evidence: Evidence) -> Array:
 
 #: Every score by name.
 SCORES: dict[str, Score] = {
+    "trust": Score(
+        trust,
+        (*_TARGET, *LABELLED_SOURCE),
+        "classifiers of the inputs agree, where they know the target; the source is still known, "
+        "and its classes are predicted",
+        "studies/trust",
+    ),
     "estimated-accuracy": Score(
         _estimate,
         (*_TARGET, *LABELLED_SOURCE),

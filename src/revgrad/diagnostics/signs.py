@@ -1,35 +1,27 @@
 """Signs of a gain: numbers that say how a network compares with another on the same target samples,
-each without a target label. `gain_estimate.py` weighs them; `studies/trust` judges them one by one.
+each without a target label. `gain_estimate.py` weighs them; `studies/trust` judges them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 
 from revgrad.diagnostics.accuracy_estimate import atc_threshold, negative_entropies
-from revgrad.diagnostics.certainty import (
-    mutual_information,
-    negative_entropy,
-    prediction_nuclear_norm,
-    source_temperature,
-)
+from revgrad.diagnostics.certainty import prediction_nuclear_norm, source_temperature
 from revgrad.diagnostics.confidence import (
     classwise_confidence,
     matrix_norm,
     mean_energy,
     transported_confidence,
 )
+from revgrad.diagnostics.consensus import Consensus, agreements, consensus_on
 from revgrad.diagnostics.evidence import LABELLED_SOURCE, Evidence
-from revgrad.diagnostics.inputs import Array, given, probabilities
-from revgrad.diagnostics.opinions import Opinion, opinions_on
-from revgrad.diagnostics.reverse_validation import reverse_validation
+from revgrad.diagnostics.inputs import Array, given, probabilities, shares_of
 from revgrad.diagnostics.vetoes import source_accuracy, variety
-from revgrad.diagnostics.views import views
 
-#: Opinions that are less competent than this on the source are not heard.
-COMPETENT = 0.1
+#: Samples whose confidence is transported at most: its cost grows with their third power.
+MOST_TRANSPORTED = 1000
+NEEDS = (*LABELLED_SOURCE, "target_logits")
 
 
 def confidence_signs(evidence: Evidence) -> dict[str, float]:
@@ -43,93 +35,62 @@ def confidence_signs(evidence: Evidence) -> dict[str, float]:
     return {
         "atc": float((surest >= atc_threshold(sure, right)).mean()),
         "doc": float(np.clip(right.mean() - largest[0] + largest[1], 0, 1)),
-        "cot": transported_confidence(source, labels, target),
+        "cot": transported_confidence(source, labels, target[:MOST_TRANSPORTED]),
         "classwise": classwise_confidence(source, labels, target),
         "mano": matrix_norm(target),
         "energy": mean_energy(target),
         "nuclear": prediction_nuclear_norm(target),
-        "information": mutual_information(target),
-        "certainty": negative_entropy(target),
         "source": source_accuracy(evidence),
         "variety": variety(evidence),
     }
 
 
-def heard(opinions: Sequence[Opinion]) -> list[Opinion]:
-    """The opinions that know something of the source; of none, the most competent one."""
-    found = [one for one in opinions if one.competence >= COMPETENT]
-    return found or sorted(opinions, key=lambda one: -one.competence)[:1]
+def consensus_signs(predicted: Array, found: Consensus) -> dict[str, float]:
+    """How far the classifiers of the inputs agree with a network's classes on the target, (n,)."""
+    n = np.arange(len(predicted))
+    signs = {}
+    for name in ("pooled", "smooth", "learned"):
+        said = getattr(found, name)
+        signs[name] = float((said.argmax(axis=1) == predicted).mean())
+        signs[f"{name}-soft"] = float(said[n, predicted].mean())
+    return signs | {"latent": latent_accuracy(predicted, found)}
 
 
-def committee(opinions: Sequence[Opinion]) -> Array:
-    """(n, classes): the geometric mean of the opinions by their competence, made to sum to 1."""
-    weights = np.array([max(one.competence, 1e-3) for one in opinions])
-    logs = sum(
-        weight * np.log(one.probabilities)
-        for weight, one in zip(weights / weights.sum(), opinions, strict=True)
+def latent_accuracy(predicted: Array, found: Consensus) -> float:
+    """Share that is predicted right if the network were one more rater of the consensus, its
+    mistakes independent of theirs: its r of best fit to how often it agrees with each, above
+    chance."""
+    classes = found.pooled.shape[1]
+    votes = [one.probabilities.argmax(axis=1) for one in found.opinions]
+    own = np.array([agreements([predicted, vote], classes)[0, 1] for vote in votes])
+    r = found.reliability
+    known = float(np.clip((own * r).sum() / max((r**2).sum(), 1e-9), 0, 1))
+    chance = float(shares_of(predicted, classes) @ shares_of(found.pooled.argmax(axis=1), classes))
+    return known + (1 - known) * chance
+
+
+def vote_signs(after: Array, before: Array, found: Consensus) -> dict[str, float]:
+    """What the opinions, one by one, hold of the gain of `after` over `before`, (n,) classes."""
+    votes = np.array(
+        [
+            (said == after).mean() - (said == before).mean()
+            for said in (one.probabilities.argmax(axis=1) for one in found.opinions)
+        ]
     )
-    found = np.exp(logs - np.max(logs, axis=1, keepdims=True))
-    whole: Array = found / found.sum(axis=1, keepdims=True)
-    return whole
+    weights = found.reliability**2 + 1e-6
+    mean = float(np.average(votes, weights=weights))
+    by_source = np.array(["source's scale" in one.name for one in found.opinions])
 
+    def of(which: Array) -> float:
+        return float(np.average(votes[which], weights=weights[which])) if which.any() else mean
 
-def opinion_signs(after: Array, before: Array, opinions: Sequence[Opinion]) -> dict[str, float]:
-    """How much more of the target the opinions hold to be predicted right by `after` than by
-    `before`, (n,) classes each."""
-    n = np.arange(len(after))
-    asked = heard(opinions)
-    whole = committee(asked)
-
-    def gain(said: Array) -> float:
-        return float((said[n, after] - said[n, before]).mean())
-
-    def hard(said: Array) -> float:
-        best = said.argmax(axis=1)
-        return float((best == after).mean() - (best == before).mean())
-
-    def mean(which: Callable[[Opinion], bool]) -> float:
-        chosen = [one for one in asked if which(one)] or asked
-        weights = [one.competence + 1e-3 for one in chosen]
-        return float(np.average([hard(one.probabilities) for one in chosen], weights=weights))
-
-    each = [hard(one.probabilities) for one in asked]
     return {
-        "committee": gain(whole),
-        "committee-hard": hard(whole),
-        "mean": mean(lambda one: True),
-        "own-scale": mean(lambda one: "source's scale" not in one.name),
-        "source-scale": mean(lambda one: "source's scale" in one.name),
-        "trees": mean(lambda one: "trees" in one.name),
-        "features": mean(lambda one: "features" in one.name),
-        "least": min(each),
-        "most": max(each),
-        "spread": float(np.std(each)),
-        "agreement-before": float((whole.argmax(axis=1) == before).mean()),
-        "agreement-after": float((whole.argmax(axis=1) == after).mean()),
-        "likelihood-before": float(whole[n, before].mean()),
-        "likelihood-after": float(whole[n, after].mean()),
-        "sureness": float(whole.max(axis=1).mean()),
-        "competence": float(np.mean([one.competence for one in asked])),
-        "heard": float(len(asked)),
+        "votes": mean,
+        "votes-spread": float(np.sqrt(np.average((votes - mean) ** 2, weights=weights))),
+        "votes-own-scale": of(~by_source),
+        "votes-source-scale": of(by_source),
+        "votes-best": float(votes[found.reliability.argmax()]),
     }
-
-
-def reverse_signs(evidence: Evidence, predicted: Sequence[Array]) -> list[float]:
-    """`reverse_validation` of each set of predicted classes, the mean over the views."""
-    source, target = given(evidence.source_inputs), given(evidence.target_inputs)
-    labels, classes = given(evidence.source_labels), evidence.target_logits.shape[1]
-    found = views(source, target)
-    return [
-        float(
-            np.mean(
-                [
-                    reverse_validation(*(one, labels, other, said), classes)
-                    for one, other in found.values()
-                ]
-            )
-        )
-        for said in predicted
-    ]
 
 
 def comparison_signs(after: Evidence, before: Evidence) -> dict[str, float]:
@@ -141,15 +102,19 @@ def comparison_signs(after: Evidence, before: Evidence) -> dict[str, float]:
         "target-samples": float(len(one)),
         "source-samples": float(len(given(after.source_labels))),
     }
-    for name, evidence in (("after", after), ("before", before)):
-        signs |= {f"{key}-{name}": value for key, value in confidence_signs(evidence).items()}
-    opinions = opinions_on(after, before)
-    if opinions:
-        signs |= {f"opinion-{key}": v for key, v in opinion_signs(one, other, opinions).items()}
-    if after.has("source_inputs", "target_inputs"):
-        values = reverse_signs(after, [one, other])
-        signs |= {"reverse-after": values[0], "reverse-before": values[1]}
+    found = consensus_on(after)
+    for name, evidence, predicted in (("after", after, one), ("before", before, other)):
+        of_one = confidence_signs(evidence)
+        if found is not None:
+            of_one |= consensus_signs(predicted, found)
+        signs |= {f"{key}-{name}": value for key, value in of_one.items()}
+    if found is not None:
+        signs |= vote_signs(one, other, found)
+        signs |= {
+            "competence": found.competence,
+            "agreement": found.agreement,
+            "sureness": found.sureness,
+            "steadiness": found.steadiness,
+            "most-reliable": float(found.reliability.max()),
+        }
     return signs
-
-
-NEEDS = (*LABELLED_SOURCE, "target_logits")

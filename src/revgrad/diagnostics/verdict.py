@@ -4,13 +4,15 @@ reasons; no target labels.
     print(verdict("runs/mine").sentence)
 
 "Adapted" is two points or more above the source-only network of the same budget, "harmed" two or
-more below. Where the estimated gain is nearly two points, it can't be told; nor where evidences
-contradict one another. A network that has collapsed, or unlearned the source, is harmed whatever
-an estimate says (`vetoes.py`).
+more below: told where a consensus of classifiers of the inputs makes it likely (`trust.py`), and
+not where evidences contradict one another. A network that has collapsed, or unlearned the source,
+is harmed whatever an estimate says (`vetoes.py`). Where nothing can be told, a bound on the
+accuracy is given (`disagreement.py`).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,9 +23,6 @@ import numpy as np
 from revgrad.diagnostics.accuracy_estimate import (
     AccuracyEstimate,
     accuracy_by_logits,
-    accuracy_by_signs,
-    correctness,
-    has_informative_opinion,
 )
 from revgrad.diagnostics.attribute_verdict import (
     AttributeVerdict,
@@ -33,11 +32,19 @@ from revgrad.diagnostics.attribute_verdict import (
     removal_sentence,
 )
 from revgrad.diagnostics.choice import Choice, read_choice
-from revgrad.diagnostics.evidence import LABELLED_SOURCE, Evidence, of_target_samples
+from revgrad.diagnostics.disagreement import NEEDS as NEEDED_TO_BOUND
+from revgrad.diagnostics.disagreement import AccuracyBound, accuracy_bound
+from revgrad.diagnostics.evidence import Evidence, of_target_samples
 from revgrad.diagnostics.recorder import RecordedEvidence, read_evidence
 from revgrad.diagnostics.scores import SCORES, available_scores, score
 from revgrad.diagnostics.symptoms import Symptom, symptoms_of_run
-from revgrad.diagnostics.unanimity import NEEDED_TO_VOTE, Unanimity, unanimity
+from revgrad.diagnostics.trust import (
+    MEANINGFUL_GAIN,
+    Trusted,
+    can_compare,
+    compare,
+    trusted_accuracy,
+)
 from revgrad.diagnostics.vetoes import (
     COLLAPSED_VARIETY,
     FORGOTTEN,
@@ -50,15 +57,11 @@ from revgrad.tasks import restored_task
 from revgrad.training.run import BASELINE, Run, RunConfig
 
 Outcome = Literal["adapted", "no gain", "harmed", "can't tell", "removed", "not removed"]
-#: The gain or loss over the baseline that counts: two points.
-MEANINGFUL_GAIN = 0.02
-#: The estimated gain that stands for it: estimates are cautious, as each sample's is.
-ESTIMATED_GAIN = 0.014
-#: This near to it nothing can be told; nearer, where few samples are predicted otherwise at all.
-DOUBT, DOUBT_OF_DIFFERING = 0.006, 0.1
 #: An estimated loss of more than this counts without a second opinion: confidence alone is off by
 #: half of it on average, and never enough to say that a network adapted.
 CONFIDENT_LOSS = 0.2
+#: A bound on the accuracy below this says nothing.
+SAYS_SOMETHING = 0.05
 #: Scores that a reason is made of, and what they say.
 SHOWN = {
     "second-opinion": "target samples for which an independent second opinion agrees",
@@ -95,6 +98,10 @@ class Verdict:
         of it, in held-out source accuracy
     targets
         of several targets, the verdict on each by its name
+    bound
+        that the accuracy is above with near certainty, where nothing else can be told
+    seconds
+        that the judgement took
     """
 
     outcome: Outcome
@@ -110,6 +117,8 @@ class Verdict:
     attributes: tuple[AttributeVerdict, ...] = ()
     cost: Cost | None = None
     targets: dict[str, Verdict] = field(default_factory=dict)
+    bound: AccuracyBound | None = None
+    seconds: float = field(default=0.0, compare=False)
 
 
 def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Verdict:
@@ -121,6 +130,7 @@ def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Ver
         a source-only run on the same domains to compare with; by default RUN/baseline, else
         the run's own first evaluation, from when λ had hardly grown
     """
+    began = time.perf_counter()
     directory = run if isinstance(run, Run) else Run(run)
     config, records, failure = directory.config, directory.records(), directory.failure
     attributes, cost = attribute_verdicts(directory.folder, config, baseline)
@@ -154,7 +164,9 @@ def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Ver
     if recorded is not None and recorded.target_parts is not None and failure is None:
         found = replace(found, targets=_by_target(config, recorded, after, reference))
     choice = read_choice(directory.folder)  # of recipe "auto": what it handed back, and why
-    return found if choice is None else replace(found, sentence=_chosen_sentence(found, choice))
+    if choice is not None:
+        found = replace(found, sentence=_chosen_sentence(found, choice))
+    return replace(found, seconds=time.perf_counter() - began)
 
 
 def _removal(
@@ -224,13 +236,12 @@ def judge(
         whether that is the same training, early on: a network that has hardly learned the
         source yet is nothing to have adapted beyond
     """
-    found, votes = comparison(after, before), _votes(after, before)
-    if votes is not None and votes.outcome is not None and not found.by_signs:
-        found = replace(found, gain=votes.gain)
-    decision = _decided(found, votes, after, before, failure, own_start)
+    found = comparison(after, before)
+    decision = _decided(found, after, before, failure, own_start)
+    bound = _bound(after) if decision.outcome == "can't tell" else None
     return Verdict(
         decision.outcome,
-        _verdict_sentence(decision, found, compared_with, failure),
+        _verdict_sentence(decision, found, compared_with, failure) + _bound_in_words(bound),
         found.after,
         found.before,
         compared_with,
@@ -239,7 +250,20 @@ def judge(
         {} if after is None else available_scores(after),
         found.gain,
         decision.by,
+        bound,
     )
+
+
+def _bound_in_words(bound: AccuracyBound | None) -> str:
+    """Of one that says something."""
+    if bound is None or bound.value < SAYS_SOMETHING:
+        return ""
+    return f" At least {bound.value:.0%} of the target is predicted right, almost certainly."
+
+
+def _bound(evidence: Evidence | None) -> AccuracyBound | None:
+    known = evidence is not None and evidence.has(*NEEDED_TO_BOUND)
+    return accuracy_bound(evidence) if known and evidence is not None else None
 
 
 @dataclass(frozen=True)
@@ -253,7 +277,6 @@ class Decision:
 
 def _decided(
     found: Comparison,
-    votes: Unanimity | None,
     after: Evidence | None,
     before: Evidence | None,
     failure: str | None,
@@ -264,7 +287,7 @@ def _decided(
         return Decision("harmed", "the training failed", failure)
     if after is None:
         return Decision("can't tell", "no evidence")
-    estimated = _by_estimates(found, votes, _are_images(after))
+    estimated = _by_estimates(found)
     vetoes = find_vetoes(after, before)
     for veto in vetoes:
         collapsed = veto.name != "source forgotten"
@@ -274,6 +297,9 @@ def _decided(
             why = f"{veto.name}, but {estimated.by} says that it adapted"
             return Decision("can't tell", "evidences contradict each other", f"{why}: {veto.seen}")
         if not collapsed and not veto.shared:
+            if found.trusted is not None and found.trusted.gain > 0:
+                why = f"{veto.name}, but the consensus says {100 * found.trusted.gain:+.1f} points"
+                return Decision("can't tell", "evidences contradict each other", why)
             return Decision("harmed", veto.name, veto.seen)
     if own_start and before is not None and estimated.outcome == "adapted":
         if variety(before) < COLLAPSED_VARIETY:
@@ -285,53 +311,24 @@ def _decided(
     return estimated
 
 
-def _by_estimates(found: Comparison, votes: Unanimity | None, images: bool) -> Decision:
-    """The outcome of the estimates alone: what evidences of different kinds agree in; of images
-    otherwise the opinion of edges, unless all others oppose it."""
+def _by_estimates(found: Comparison) -> Decision:
+    """The outcome of the estimates alone: what the consensus of classifiers of the inputs says,
+    where it says something; a large loss of confidence, where there are no inputs to ask about."""
     if found.gain is None or found.after is None:
         return Decision("can't tell", "nothing to compare with")
     if found.differing < MEANINGFUL_GAIN:
         seen = f"{found.differing:.1%} of the target samples are predicted otherwise"
         return Decision("no gain", "the predictions themselves", seen)
-    if votes is not None and votes.outcome is not None:
-        return Decision(votes.outcome, "opinions of different kinds, all of them")
-    if found.by_signs and (images or votes is None):
-        outcome = told(found.gain, found.differing)
-        if votes is not None and votes.opposes(outcome):
-            return Decision("can't tell", "evidences contradict each other", votes.why)
-        return Decision(outcome, "the second opinion")
-    if votes is not None:
-        return Decision("can't tell", "opinions of different kinds", votes.why)
+    if found.trusted is not None:
+        by = "a consensus of classifiers of the inputs"
+        if found.trusted.outcome is None:
+            return Decision("can't tell", by, found.trusted.why)
+        return Decision(found.trusted.outcome, by)
     if found.gain < -CONFIDENT_LOSS:
         return Decision("harmed", "confidence")
     return Decision(
-        "can't tell", "confidence alone", "there is no second opinion that knows the task"
+        "can't tell", "confidence alone", "there are no inputs on record to ask others about"
     )
-
-
-def _votes(after: Evidence | None, before: Evidence | None) -> Unanimity | None:
-    """None where there are no inputs to ask other classifiers about."""
-    if (
-        after is None
-        or before is None
-        or not (after.has(*NEEDED_TO_VOTE) and before.has(*LABELLED_SOURCE))
-    ):
-        return None
-    return unanimity(after, before)
-
-
-def _are_images(evidence: Evidence) -> bool:
-    return evidence.target_inputs is not None and evidence.target_inputs.ndim == 4
-
-
-def told(gain: float, differing: float) -> Outcome:
-    """The outcome of an estimated gain, where this share of the samples is predicted otherwise."""
-    doubt = min(DOUBT, DOUBT_OF_DIFFERING * differing)
-    if abs(gain) < ESTIMATED_GAIN - doubt:
-        return "no gain"
-    if abs(gain) < ESTIMATED_GAIN + doubt:
-        return "can't tell"
-    return "adapted" if gain > 0 else "harmed"
 
 
 @dataclass(frozen=True)
@@ -341,39 +338,40 @@ class Comparison:
     Attributes
     ----------
     gain
-        how much more of the target is predicted right, estimated on the samples that the
-        two predict otherwise: on all others they are right or wrong together
+        how much more of the target is predicted right
     differing
-        the share of those samples
-    by_signs
-        whether a second opinion was heard
+        the share of samples that the two predict otherwise
+    trusted
+        what the consensus of classifiers of the inputs says, where they are on record
     """
 
     after: AccuracyEstimate | None
     before: AccuracyEstimate | None
     gain: float | None
     differing: float = 0.0
-    by_signs: bool = False
+    trusted: Trusted | None = None
 
 
 def comparison(after: Evidence | None, before: Evidence | None) -> Comparison:
     """Both estimates by the best method that both evidences allow."""
-    known = [evidence for evidence in (after, before) if evidence is not None]
-    by_signs = all(has_informative_opinion(evidence) for evidence in known)
-
-    def estimate(evidence: Evidence | None) -> AccuracyEstimate | None:
-        if evidence is None:
-            return None
-        return accuracy_by_signs(evidence) if by_signs else accuracy_by_logits(evidence)
-
-    values = estimate(after), estimate(before)
-    if after is None or before is None or values[0] is None or values[1] is None:
+    if after is None or before is None:
+        return Comparison(_accuracy(after), _accuracy(before), None)
+    differ = float(
+        (after.target_logits.argmax(axis=1) != before.target_logits.argmax(axis=1)).mean()
+    )
+    if can_compare(after, before):
+        said = compare(after, before)
+        return Comparison(said.after, said.before, said.gain, differ, said)
+    values = accuracy_by_logits(after), accuracy_by_logits(before)
+    if values[0] is None or values[1] is None:
         return Comparison(*values, None)
-    differ = after.target_logits.argmax(axis=1) != before.target_logits.argmax(axis=1)
-    gain = values[0].value - values[1].value
-    if by_signs:
-        gain = float(((correctness(after) - correctness(before)) * differ).mean())
-    return Comparison(values[0], values[1], gain, float(differ.mean()), by_signs)
+    return Comparison(*values, values[0].value - values[1].value, differ)
+
+
+def _accuracy(evidence: Evidence | None) -> AccuracyEstimate | None:
+    if evidence is None:
+        return None
+    return trusted_accuracy(evidence) or accuracy_by_logits(evidence)
 
 
 def _verdict_sentence(

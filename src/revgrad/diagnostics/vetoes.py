@@ -103,7 +103,8 @@ def _predictions(after: Evidence, before: Evidence | None) -> Veto | None:
         f"{effective_classes(shares):.1f} of {len(shares)} classes are effectively predicted on "
         f"the target, class {first} for {shares[first]:.1%} of the samples (variety {own:.2f}"
         f"{beside})",
-        shared=below is not None and own >= SHRUNK * below,
+        # a baseline that itself predicts few classes is no better by predicting one more
+        shared=below is not None and (own >= SHRUNK * below or below < POOR_VARIETY),
     )
 
 

@@ -48,8 +48,7 @@ def views(*parts: np.ndarray) -> dict[str, list[Array]]:
     """Descriptors (n, d) of each part, by the view's name; all parts are of one kind."""
     kind = kind_of(parts[0])
     if kind == "numbers":
-        sparse = all((part == 0).mean() > SPARSE and part.min() >= 0 for part in parts)
-        name = "counts" if sparse else "values"
+        name = "counts" if are_counts(*parts) else "values"
         return {name: [np.asarray(part, dtype=np.float64) for part in parts]}
     if kind == "series":
         return {
@@ -61,6 +60,11 @@ def views(*parts: np.ndarray) -> dict[str, list[Array]]:
         "colours": [_in_blocks(colours, part) for part in parts],
         "texture": [_in_blocks(texture, part) for part in parts],
     }
+
+
+def are_counts(*parts: np.ndarray) -> bool:
+    """Whether (n, d) numbers are mostly zero and never below, as counts of words are."""
+    return all((part == 0).mean() > SPARSE and part.min() >= 0 for part in parts)
 
 
 def colours(images: np.ndarray) -> Array:
