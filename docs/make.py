@@ -127,6 +127,61 @@ def study_figures() -> Slots:
     }
 
 
+@cache
+def trust_figures() -> Slots:
+    """How right the verdict is by kind of data: tables of studies/trust."""
+    found = json.loads((ROOT / "studies" / "trust" / "judged.json").read_text(encoding="utf-8"))
+
+    def per_cent(value: float | None) -> str:
+        return "–" if value is None else f"{100 * value:.0f} %"
+
+    def table(judged: dict[str, Any], title: str) -> str:
+        lines = [
+            f"| {title} | runs | told | right of these | harmed called adapted | "
+            "estimate off by | inside its interval | its width |",
+            "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        ]
+        for kind in (*sorted(set(judged) - {"all"}), "all"):
+            one = judged[kind]
+            lines.append(
+                f"| {kind} | {one['runs']} | {per_cent(one['told'])} | {per_cent(one['right'])} | "
+                f"{one['harmed_called_adapted']} of {one['harmed']} | {100 * one['off']:.1f} | "
+                f"{per_cent(one['inside'])} | {100 * one['width']:.0f} |"
+            )
+        return "\n".join(lines)
+
+    def short_table(pairs: dict[str, Any], kinds: dict[str, Any]) -> str:
+        names = sorted(set(pairs) - {"all"})
+        rows = (("told", "told"), ("right", "right of these"))
+        lines = ["| | " + " | ".join(names) + " |", "| --- " * (len(names) + 1) + "|"]
+        for title, judged in (("pairs left out", pairs), ("frozen pairs", kinds)):
+            for key, words in rows:
+                values = (per_cent(judged[name][key]) for name in names)
+                lines.append(f"| {title}: {words} | " + " | ".join(values) + " |")
+        return "\n".join(lines)
+
+    choice = json.loads((ROOT / "studies" / "trust" / "choice.json").read_text(encoding="utf-8"))
+    kinds = list(choice["open"]["trust"]["by kind"])
+    chosen = [
+        "| score | Spearman | regret | worst pair | " + " | ".join(kinds) + " | frozen: Spearman "
+        "| regret | worst pair |",
+        "| --- " * (len(kinds) + 7) + "|",
+    ]
+    for name, one in choice["open"].items():
+        other = choice["frozen"][name]
+        values = (*(one["by kind"][kind] for kind in kinds), other["spearman"])
+        cells = (one["spearman"], one["regret"], one["worst"], *values)
+        every = (name, *cells, other["regret"], other["worst"])
+        chosen.append("| " + " | ".join(str(value) for value in every) + " |")
+    return {
+        "choice": "\n".join(chosen),
+        "open": table(found["left-out pairs"], "pairs left out"),
+        "kinds": table(found["left-out kinds"], "kinds left out"),
+        "frozen": table(found["frozen pairs"], "frozen pairs"),
+        "short": short_table(found["left-out pairs"], found["frozen pairs"]),
+    }
+
+
 # -- slots of each page ----------------------------------------------------------------------------
 
 
@@ -174,6 +229,7 @@ def readme() -> Slots:
         "rows": glance(),
         "gap": f"{100 * least:.0f} %",
         "study": study_figures(),
+        "trust": trust_figures(),
     }
 
 
@@ -335,7 +391,11 @@ def selection() -> Slots:
     """The study of label-free scores."""
     import study
 
-    return {"study": study_figures(), "tables": study.tables(study.read(study.RECORDS))}
+    return {
+        "study": study_figures(),
+        "trust": trust_figures(),
+        "tables": study.tables(study.read(study.RECORDS)),
+    }
 
 
 def reversal_study() -> Slots:
@@ -402,7 +462,7 @@ def reversal_study() -> Slots:
 
 def is_it_working() -> Slots:
     """How right the verdict is."""
-    return {"study": study_figures()}
+    return {"trust": trust_figures()}
 
 
 def estimators() -> Slots:

@@ -53,6 +53,7 @@ def records() -> list[Record]:
         one for one in map(json.loads, lines) if not one["failed"] and one["pair"] in consensus
     ]
     for one in found:
+        one["recorded"] = one["signs"]
         one["signs"] = completed(one["signs"], consensus[one["pair"]])
         one["inputs"] = inputs_of(one)
     return found

@@ -25,7 +25,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from revgrad.diagnostics.accuracy_estimate import AccuracyEstimate
+from revgrad.diagnostics.accuracy_estimate import (
+    AccuracyEstimate,
+    accuracy_by_signs,
+    has_informative_opinion,
+)
 from revgrad.diagnostics.consensus import Consensus, consensus_on, seen
 from revgrad.diagnostics.evidence import LABELLED_SOURCE, Evidence
 from revgrad.diagnostics.inputs import given
@@ -39,7 +43,7 @@ MODEL_FILE = Path(__file__).with_name("trust_model.json")
 #: The gain or loss over the baseline that counts: two points.
 MEANINGFUL_GAIN = 0.02
 #: Probability that an outcome needs to be told, and quality of the consensus that is needed.
-NEEDED_PROBABILITY, NEEDED_QUALITY = 0.8, 0.5
+NEEDED_PROBABILITY, NEEDED_QUALITY = 0.9, 0.5
 #: Degrees of freedom of the gain's distribution: pairs that are unlike all others do occur.
 FREEDOM = 4.0
 #: Loss of transported confidence that contradicts a gain, and gain of it that contradicts harm.
@@ -226,10 +230,10 @@ def compare(after: Evidence, before: Evidence) -> Trusted:
     gain, spread = gain_of(signs, quality, model)
     outcome, probability, why = judge_signs(signs, model)
     inputs = input_kind(after)
-    both = (
+    after_, before_ = (
         _estimate(signs[f"pooled-{name}"], quality, inputs, model) for name in ("after", "before")
     )
-    return Trusted(outcome, gain, spread, probability, quality, *both, why)
+    return Trusted(outcome, gain, spread, probability, quality, after_, before_, why)
 
 
 def trusted_accuracy(evidence: Evidence) -> AccuracyEstimate | None:
@@ -239,9 +243,17 @@ def trusted_accuracy(evidence: Evidence) -> AccuracyEstimate | None:
 
 
 def trust(evidence: Evidence) -> float:
-    """For a choice among networks: the consensus's agreement where it knows the target; where it
-    doesn't, whether the source is still known and its classes are predicted, as ruined networks
-    don't. By the quality q: q · agreement + (1 − q) · (source accuracy + variety) / 2."""
+    """For a choice among networks of one target.
+
+    Of images the estimate by signs, where the edges' opinion knows the task: the best choice on
+    digits and signs (docs/selection.md). Else the consensus's agreement where it knows the target;
+    where it doesn't, whether the source is still known and its classes are predicted, as ruined
+    networks don't: by the quality q, q · agreement + (1 − q) · (source accuracy + variety) / 2.
+    """
+    inputs = evidence.target_inputs
+    images = inputs is not None and kind_of(seen(inputs)) == "images"
+    if images and has_informative_opinion(evidence):
+        return accuracy_by_signs(evidence).value
     healthy = (source_accuracy(evidence) + min(variety(evidence), 1.0)) / 2
     known = known_agreement(evidence)
     return healthy if known is None else known[1] * known[0] + (1 - known[1]) * healthy

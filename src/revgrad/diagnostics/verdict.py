@@ -121,7 +121,9 @@ class Verdict:
     seconds: float = field(default=0.0, compare=False)
 
 
-def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Verdict:
+def verdict(
+    run: Run | Path | str, *, baseline: Path | str | None = None, full: bool = True
+) -> Verdict:
     """Judge a run by what its folder has on record.
 
     Parameters
@@ -129,6 +131,8 @@ def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Ver
     baseline
         a source-only run on the same domains to compare with; by default RUN/baseline, else
         the run's own first evaluation, from when λ had hardly grown
+    full
+        with symptoms and every score, which decide nothing and take the longer
     """
     began = time.perf_counter()
     directory = run if isinstance(run, Run) else Run(run)
@@ -150,7 +154,7 @@ def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Ver
         )
     reference = _reference(directory, recorded, baseline)
     after = None if recorded is None else recorded.last
-    symptoms = symptoms_of_run(config, records, after, failure=failure)
+    symptoms = symptoms_of_run(config, records, after, failure=failure) if full else ()
     found = judge(
         after,
         reference.evidence,
@@ -158,6 +162,7 @@ def verdict(run: Run | Path | str, *, baseline: Path | str | None = None) -> Ver
         symptoms=symptoms,
         failure=failure,
         own_start=reference.own_start,
+        with_scores=full,
     )
     if attributes:
         found = replace(found, attributes=attributes, cost=cost)
@@ -227,6 +232,7 @@ def judge(
     symptoms: Sequence[Symptom] = (),
     failure: str | None = None,
     own_start: bool = False,
+    with_scores: bool = True,
 ) -> Verdict:
     """The verdict on a model's evidence beside that of what it is compared with.
 
@@ -247,10 +253,10 @@ def judge(
         compared_with,
         _verdict_reasons(decision, found, after, before, symptoms, failure),
         tuple(symptoms),
-        {} if after is None else available_scores(after),
+        available_scores(after) if with_scores and after is not None else {},
         found.gain,
         decision.by,
-        bound,
+        bound=bound,
     )
 
 

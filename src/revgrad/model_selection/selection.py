@@ -99,7 +99,7 @@ def select(runs: Iterable[Path | str], score: str = RECOMMENDED_SCORE) -> Select
     differing = differing_settings([candidate.config for candidate, _ in judged])
     selected = []
     for place, (candidate, value) in enumerate(judged):
-        said = verdict(candidate.folder)
+        said = verdict(candidate.folder, full=False)
         selected.append(
             SelectedRun(
                 candidate.folder,
