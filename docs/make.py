@@ -141,7 +141,7 @@ def trust_figures() -> Slots:
             "estimate off by | inside its interval | its width |",
             "| --- | --- | --- | --- | --- | --- | --- | --- |",
         ]
-        for kind in (*sorted(set(judged) - {"all"}), "all"):
+        for kind in sorted(set(judged) - {"all"}):
             one = judged[kind]
             lines.append(
                 f"| {kind} | {one['runs']} | {per_cent(one['told'])} | {per_cent(one['right'])} | "
