@@ -131,7 +131,7 @@ class Lock:
 
         self.path = path
         # not bound to a thread: Optuna may take a lock in one and give it back in another
-        self._lock = FileLock(path, thread_local=False, poll_interval=0.01)
+        self._lock = FileLock(path, thread_local=False)
 
     def acquire(self, *, wait: bool = True) -> bool:
         """Hold it; False where another process does and we don't `wait`. Disk errors come out."""
@@ -139,7 +139,7 @@ class Lock:
 
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._lock.acquire(blocking=wait)
+            self._lock.acquire(blocking=wait, poll_interval=0.01)
         except Timeout:
             return False
         return True
