@@ -1,4 +1,5 @@
 # make demo    adapt a network on real digits and show what was gained
+# make fast    the core tests
 # make check   lint, types and the core tests: a minute and a half on two cores
 # make test    lint, types and all tests: under eight minutes on two cores
 # make bench   the benchmarks, as json lines
@@ -7,17 +8,26 @@
 # make mutants the most important lines, broken one by one: the tests must notice each
 # make lowest  the core tests on the lowest versions that pyproject.toml names; make newest: the newest
 # make docs    the pages that are made of records and of --help, and the site: build/site/index.html
+# make package build/: sdist and wheel, checked, installed in an empty environment and tried
 PYTHON ?= python3
-BIN := .venv/bin
+ifeq ($(OS),Windows_NT)
+SCRIPTS := Scripts
+else
+SCRIPTS := bin
+endif
+BIN := .venv/$(SCRIPTS)
+PIP := PIP_NO_COMPILE=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+#: What the core tests leave out.
+CORE := -m "not slow and not paper"
 #: Two processes of one thread each: two threads on a busy machine can be ten times slower than one.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
-.PHONY: demo check lint test bench examples faults mutants lowest newest docs
+.PHONY: demo fast check lint test bench examples faults mutants lowest newest docs package
 .DELETE_ON_ERROR:
 
 .venv: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	PIP_NO_COMPILE=1 $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) $(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	touch .venv
 
 demo: .venv
@@ -28,8 +38,11 @@ lint: .venv
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+fast: .venv
+	$(PYTEST) $(CORE)
+
 check: lint
-	$(PYTEST) -m "not slow and not paper"
+	$(PYTEST) $(CORE)
 
 test: lint
 	$(PYTEST)
@@ -50,9 +63,20 @@ lowest newest: .venv
 	$(BIN)/python tests/faults/versions.py $@
 
 .venv/.docs: .venv
-	PIP_NO_COMPILE=1 $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(PIP) $(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'
 	touch .venv .venv/.docs
 
 docs: .venv/.docs
 	$(BIN)/python docs/make.py
 	OMP_NUM_THREADS=1 $(BIN)/python docs/website.py
+
+package:
+	rm -rf dist build/tools build/empty
+	$(PYTHON) -m venv build/tools
+	$(PIP) build/tools/$(SCRIPTS)/pip install --quiet 'build>=1.2' 'twine>=6'
+	build/tools/$(SCRIPTS)/python -m build
+	build/tools/$(SCRIPTS)/twine check --strict dist/*
+	test $$(wc -c < dist/*.whl) -lt 2000000 && test $$(wc -c < dist/*.tar.gz) -lt 2000000
+	$(PYTHON) -m venv build/empty
+	$(PIP) build/empty/$(SCRIPTS)/pip install --quiet -c constraints.txt dist/*.whl
+	cd build && empty/$(SCRIPTS)/python ../tests/smoke.py
