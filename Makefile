@@ -76,7 +76,7 @@ package:
 	$(PIP) build/tools/$(SCRIPTS)/pip install --quiet 'build>=1.2' 'twine>=6'
 	build/tools/$(SCRIPTS)/python -m build
 	build/tools/$(SCRIPTS)/twine check --strict dist/*
-	test $$(wc -c < dist/*.whl) -lt 2000000 && test $$(wc -c < dist/*.tar.gz) -lt 2000000
+	test $$(cat dist/*.whl | wc -c) -lt 2000000 && test $$(cat dist/*.tar.gz | wc -c) -lt 2000000
 	$(PYTHON) -m venv build/empty
 	$(PIP) build/empty/$(SCRIPTS)/pip install --quiet -c constraints.txt dist/*.whl
 	cd build && empty/$(SCRIPTS)/python ../tests/smoke.py

@@ -359,15 +359,12 @@ def office_caltech() -> Slots:
 
 
 def results() -> Slots:
-    """Every table that has a record, and for every run on images the command that made it."""
+    """Every table that has a record."""
     from revgrad.paper.tables import TABLES
     from revgrad.paper.tables.render import as_markdown, cell_name, notes, table_lines
 
     known = {one.cell for table in TABLES.values() for one in table}
-    of_office = {one.cell for name in ("table2", "office-caltech") for one in TABLES[name]}
     rest = [record for record in records() if cell_name(record.cell) not in known]
-    runs = [record for record in records() if record.cell not in of_office]
-    runs.sort(key=lambda r: (cell_name(r.cell), r.method, r.seed, r.steps))
     return {
         "tables": {
             name: {
@@ -381,10 +378,20 @@ def results() -> Slots:
         "office_caltech": office_caltech(),
         "glance": glance(),
         "rest": as_markdown(table_lines(rest, (), others=True)),
-        "runs": [{"record": record, "cell": cell_name(record.cell)} for record in runs],
         "by_seed": by_seed,
         "short": short,
     }
+
+
+def runs() -> Slots:
+    """The command that made every run on images."""
+    from revgrad.paper.tables import TABLES
+    from revgrad.paper.tables.render import cell_name
+
+    of_office = {one.cell for name in ("table2", "office-caltech") for one in TABLES[name]}
+    found = [record for record in records() if record.cell not in of_office]
+    found.sort(key=lambda r: (cell_name(r.cell), r.method, r.seed, r.steps))
+    return {"runs": [{"record": record, "cell": cell_name(record.cell)} for record in found]}
 
 
 def selection() -> Slots:
@@ -516,10 +523,12 @@ PAGES: dict[str, tuple[str, Callable[[], Slots]]] = {
     "docs/cli.md": ("cli.md.jinja", cli),
     "docs/domains.md": ("domains.md.jinja", domains),
     "docs/estimators.md": ("estimators.md.jinja", estimators),
+    "docs/house-numbers.md": ("house-numbers.md.jinja", reversal_study),
     "docs/is-it-working.md": ("is-it-working.md.jinja", is_it_working),
     "docs/reliability.md": ("reliability.md.jinja", reliability),
     "docs/results.md": ("results.md.jinja", results),
     "docs/reversal-study.md": ("reversal-study.md.jinja", reversal_study),
+    "docs/runs.md": ("runs.md.jinja", runs),
     "docs/selection.md": ("selection.md.jinja", selection),
 }
 
@@ -581,18 +590,12 @@ def table1_steps(cell: str, method: str) -> int:
 
 
 def draw_results() -> None:
-    """The figure of every table that has a record: docs/images/results/TABLE.png."""
-    import paper_curves
-    from revgrad.paper.tables import TABLES
-    from revgrad.paper.tables.render import table_lines
-    from revgrad.paper.tables.reproduce import draw_table
+    """The figures that are made of records, in light and dark: docs/images/results/."""
+    import figures
 
-    (IMAGES / "results").mkdir(parents=True, exist_ok=True)
-    for name, table in TABLES.items():
-        own = of_table(table)
-        if own:
-            draw_table(IMAGES / "results" / f"{name}.png", table, table_lines(own, table))
-    paper_curves.draw(IMAGES / "results" / "semi-supervised-curves.png", semi_supervised_ends())
+    for colours in (figures.LIGHT, figures.DARK):
+        figures.draw_tables(colours)
+        figures.draw_semi_supervised(colours)
 
 
 def main() -> None:

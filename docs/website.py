@@ -68,19 +68,25 @@ def with_links_of_the_site(text: str, file: Path, known: dict[Path, str]) -> str
         if target == ROOT / "README.md":
             return f"]({Path(os.path.relpath('index', here)).as_posix()}.md)"
         if target.is_relative_to(DOCS / "images"):
-            image = Path(os.path.relpath(target.relative_to(DOCS), here)).as_posix()
-            return f"]({image})"
+            return f"]({Path(os.path.relpath(target.relative_to(DOCS), here)).as_posix()})"
         if ROOT / "examples" in (target, target.parent):
             return f"]({os.path.relpath('gallery/index', here)}.rst)"
         if not target.exists():
             raise SystemExit(f"{file.relative_to(ROOT)}: dead link {address}")
         return f"]({REPOSITORY}/{target.relative_to(ROOT).as_posix()}{anchor})"
 
+    text = re.sub(r"^(!\[.*?\]\(\S+)-light\.svg\)$", in_both_modes, text, flags=re.M)
     kept = re.split(r"(^```.*?^```|`[^`\n]+`)", text, flags=re.S | re.M)
     return "".join(
         part if part.startswith("`") else re.sub(r"\]\((?P<address>[^)\s]+)\)", turned, part)
         for part in kept
     )
+
+
+def in_both_modes(image: re.Match[str]) -> str:
+    """A picture that is there in light and dark: the reader sees the one that fits."""
+    modes = (f"{image[1]}-{mode}.svg){{.only-{mode}}}" for mode in ("light", "dark"))
+    return "\n".join(modes)
 
 
 def toctree(names: list[str], here: str, hidden: bool = True) -> str:

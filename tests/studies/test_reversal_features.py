@@ -33,11 +33,6 @@ def test_the_first_batches_below_an_error_are_found() -> None:
     assert paper_curves.first_below({10: 0.5, 20: 0.1, 30: 0.3}, 0.2) == 20
 
 
-def test_the_figure_is_drawn(tmp_path: Path) -> None:
-    paper_curves.draw(tmp_path / "curves.png", {"both": paper_curves.End(1500, 0.04)})
-    assert (tmp_path / "curves.png").read_bytes()[:4] == b"\x89PNG"
-
-
 def test_every_record_is_of_a_variant_and_has_its_points() -> None:
     runs = features.read()
     assert len({run["variant"] for run in runs}) == len(runs)

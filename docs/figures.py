@@ -1,0 +1,566 @@
+"""The figures of the pages as SVG, in light and dark: docs/images/NAME-light.svg, NAME-dark.svg.
+
+python docs/figures.py                   those made of records: tables, error curves, architecture
+python docs/figures.py --moons           the two moons too, trained anew
+python docs/figures.py --hero demo       the hero too, from the runs that `revgrad demo` left there
+
+A page names the light one; the site shows the one that fits (docs/website.py). Text is at least 11
+pixels at a phone's 360.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree.ElementTree import Element, tostring
+
+import numpy as np
+
+from revgrad.reports.svg import element
+
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
+sys.path += [str(ROOT / "docs"), str(ROOT / "examples"), str(ROOT / "studies" / "reversal")]
+WIDTH = 440.0
+#: Title, points, whether each is right and its class, a grid's cells.
+Moons = tuple[str, np.ndarray, np.ndarray, np.ndarray]
+#: Title, what is said below it, points of source and of target.
+HeroPanel = tuple[str, str, np.ndarray, np.ndarray]
+#: Method, value, deviation, published value.
+Row = tuple[str, float, float | None, float | None]
+FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
+
+
+@dataclass(frozen=True)
+class Colours:
+    """Of one mode. Source is blue and target red, as in Figure 3 of the paper."""
+
+    name: str
+    text: str
+    quiet: str
+    grid: str
+    source: str
+    target: str
+    other: str
+    fill: str
+    ground: str
+
+
+LIGHT = Colours(
+    "light", "#1f2328", "#57606a", "#d8dee4", "#2160a8", "#c2334d", "#1f7a5c", "#eef2f7", "#ffffff"
+)
+DARK = Colours(
+    "dark", "#e6edf3", "#9da7b1", "#3d444d", "#79b8ff", "#ff8a9a", "#6fd3ae", "#20262e", "#14181e"
+)
+
+
+def text(
+    x: float,
+    y: float,
+    words: str,
+    colour: str,
+    size: float = 12,
+    anchor: str = "start",
+    **more: object,
+) -> Element:
+    return element("text", words, x=x, y=y, fill=colour, font_size=size, text_anchor=anchor, **more)
+
+
+def write(
+    name: str, colours: Colours, size: tuple[float, float], label: str, parts: Iterable[Element]
+) -> None:
+    """A whole SVG file, on its own ground, so that it is readable wherever it is shown."""
+    width, height = size
+    ground = element("rect", width=width, height=height, rx=6, fill=colours.ground)
+    made = element(
+        "svg",
+        ground,
+        *parts,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width:g} {height:g}",
+        width=f"{width:g}",
+        height=f"{height:g}",
+        role="img",
+        aria_label=label,
+        font_family=FONT,
+    )
+    path = IMAGES / f"{name}-{colours.name}.svg"
+    path.write_text(tostring(made, encoding="unicode") + "\n", encoding="utf-8")
+
+
+# -- a table of results ----------------------------------------------------------------------------
+
+
+def draw_table(name: str, cells: Sequence[tuple[str, Sequence[Row]]], colours: Colours) -> None:
+    """Cell by cell, a line a method: a dot with its deviation for ours, a tick for the paper's."""
+    left, right, row, head = 158.0, WIDTH - 60, 21.0, 38.0
+    parts: list[Element] = []
+    y = 16.0
+    parts += [
+        element("circle", cx=14, cy=y - 4, r=4.5, fill=colours.source),
+        text(24, y, "ours, mean and deviation over seeds", colours.quiet, 11),
+        element("line", x1=252, x2=252, y1=y - 11, y2=y + 3, stroke=colours.target, stroke_width=3),
+        text(260, y, "the paper", colours.quiet, 11),
+    ]
+    y += 10
+
+    def across(share: float) -> float:
+        return left + (right - left) * share
+
+    for title, lines in cells:
+        y += head - 12
+        parts.append(text(10, y, title, colours.text, 13.5, font_weight=600))
+        top, bottom = y + 7, y + 9 + row * len(lines)
+        for tick in (0, 0.25, 0.5, 0.75, 1):
+            x = across(tick)
+            parts += [
+                element("line", x1=x, x2=x, y1=top, y2=bottom, stroke=colours.grid),
+                text(x, bottom + 13, f"{100 * tick:.0f}", colours.quiet, 11, "middle"),
+            ]
+        for method, value, deviation, published in lines:
+            y += row
+            parts.append(text(left - 8, y + 4, method, colours.text, 12, "end"))
+            if published is not None:
+                x = across(published)
+                parts.append(
+                    element(
+                        "line",
+                        x1=x,
+                        x2=x,
+                        y1=y - 7,
+                        y2=y + 7,
+                        stroke=colours.target,
+                        stroke_width=3,
+                    )
+                )
+            ends = [across(value)]
+            if deviation:
+                low, high = across(max(value - deviation, 0)), across(min(value + deviation, 1))
+                ends.append(high)
+                parts.append(
+                    element(
+                        "line", x1=low, x2=high, y1=y, y2=y, stroke=colours.source, stroke_width=2
+                    )
+                )
+            parts += [
+                element("circle", cx=across(value), cy=y, r=4.5, fill=colours.source),
+                text(right + 10, y + 4, f"{100 * value:.1f} %", colours.text, 12),
+            ]
+        y = bottom + 16
+    write(name, colours, (WIDTH, y + 6), f"{name}: target accuracy by method, in per cent", parts)
+
+
+#: Methods as a chart has room for them.
+SHORT = {
+    "subspace alignment, oracle components": "SA, oracle components",
+    "subspace alignment": "subspace alignment",
+    "source only, with the bottleneck": "source, bottleneck",
+    "source only, with the bottleneck, own means": "source, bottleneck*",
+    "DANN, as printed, own means": "DANN, as printed*",
+    "DaNN (MMD), own means": "DaNN (MMD)*",
+    "DDC, own means": "DDC*",
+    "recommended, random colours": "random colours",
+}
+
+
+def draw_tables(colours: Colours) -> None:
+    """A chart for each of the paper's tables that there are records of."""
+    import make
+
+    from revgrad.paper.tables import TABLES
+    from revgrad.paper.tables.render import table_lines
+
+    for name, table in TABLES.items():
+        own = make.of_table(table)
+        if not own:
+            continue
+        cells: dict[str, list[Row]] = {}
+        for line in table_lines(own, table):
+            if line.value is not None:
+                published = None if line.published is None else line.published.value
+                shown = (SHORT.get(line.title, line.title), line.value, line.sd, published)
+                cells.setdefault(line.cell, []).append(shown)
+        titled = [
+            (cell.replace("->", " → ").replace(":", ", "), got) for cell, got in cells.items()
+        ]
+        draw_table(f"results/{name}", titled, colours)
+
+
+# -- curves ----------------------------------------------------------------------------------------
+
+
+def draw_semi_supervised(colours: Colours) -> None:
+    """The paper's validation errors over training, and where each training of ours ended."""
+    import make
+
+    import paper_curves
+
+    left, right, top, bottom = 46.0, WIDTH - 14, 86.0, 300.0
+    shades = {"real-only": colours.source, "synthetic-only": colours.other, "both": colours.target}
+    ends = make.semi_supervised_ends()
+
+    def across(batches: float) -> float:
+        return left + (right - left) * batches / 50_000
+
+    def up(error: float) -> float:
+        return bottom - (bottom - top) * error
+
+    parts: list[Element] = []
+    for error in (0, 0.25, 0.5, 0.75, 1):
+        y = up(error)
+        parts += [
+            element("line", x1=left, x2=right, y1=y, y2=y, stroke=colours.grid),
+            text(left - 7, y + 4, f"{100 * error:.0f} %", colours.quiet, 11, "end"),
+        ]
+    for batches in range(0, 50_001, 10_000):
+        anchor = "end" if batches == 50_000 else "middle"
+        parts.append(text(across(batches), bottom + 17, f"{batches:,}", colours.quiet, 11, anchor))
+    parts.append(text((left + right) / 2, bottom + 34, "steps", colours.quiet, 11.5, "middle"))
+    for number, (name, curve) in enumerate(paper_curves.read().items()):
+        colour, y = shades[name], 20 + 19 * number
+        points = " ".join(f"{across(x):.1f},{up(value):.1f}" for x, value in curve.items())
+        parts.append(element("polyline", points=points, fill="none", stroke=colour, stroke_width=2))
+        said = paper_curves.CURVES[name]
+        if name in ends:
+            end = ends[name]
+            said += f"; dot: ours, {100 * end.error:.1f} % after {end.steps:,}"
+            parts.append(
+                element("circle", cx=across(end.steps), cy=up(end.error), r=5, fill=colour)
+            )
+        parts += [
+            element("line", x1=14, x2=34, y1=y - 4, y2=y - 4, stroke=colour, stroke_width=3),
+            text(42, y, said, colours.text, 12),
+        ]
+    label = "Validation error over training: the paper's three curves and where ours ended"
+    write("results/semi-supervised-curves", colours, (WIDTH, 344), label, parts)
+
+
+# -- the architecture ------------------------------------------------------------------------------
+
+
+def draw_architecture(colours: Colours) -> None:
+    """Figure 1 of the paper with our names: the cut, both heads, the reversal, two losses."""
+    parts: list[Element] = [
+        element(
+            "defs",
+            *(
+                element(
+                    "marker",
+                    element("path", d="M0 0L8 4L0 8z", fill=colour),
+                    id=f"{name}-{colours.name}",
+                    viewBox="0 0 8 8",
+                    refX=7,
+                    refY=4,
+                    markerWidth=7,
+                    markerHeight=7,
+                    orient="auto",
+                )
+                for name, colour in (
+                    ("flow", colours.quiet),
+                    ("back", colours.other),
+                    ("reversed", colours.target),
+                )
+            ),
+        )
+    ]
+
+    def box(
+        x: float, y: float, width: float, height: float, words: Sequence[str], colour: str
+    ) -> None:
+        parts.append(
+            element(
+                "rect",
+                x=x,
+                y=y,
+                width=width,
+                height=height,
+                rx=6,
+                fill=colours.fill,
+                stroke=colour,
+                stroke_width=1.6,
+            )
+        )
+        first = y + height / 2 + 4.5 - 8 * (len(words) - 1)
+        for number, word in enumerate(words):
+            size, shade = (13, colours.text) if number == 0 else (11, colours.quiet)
+            weight = 600 if number == 0 else 400
+            parts.append(
+                text(
+                    x + width / 2,
+                    first + 16 * number,
+                    word,
+                    shade,
+                    size,
+                    "middle",
+                    font_weight=weight,
+                )
+            )
+
+    def arrow(points: str, kind: str, dashed: bool = False) -> None:
+        shade = {"flow": colours.quiet, "back": colours.other, "reversed": colours.target}[kind]
+        parts.append(
+            element(
+                "path",
+                d=points,
+                fill="none",
+                stroke=shade,
+                stroke_width=1.8,
+                stroke_dasharray="5 4" if dashed else None,
+                marker_end=f"url(#{kind}-{colours.name})",
+            )
+        )
+
+    box(14, 14, 196, 46, ("source", "samples with labels"), colours.source)
+    box(230, 14, 196, 46, ("target", "samples, labels dropped unread"), colours.target)
+    arrow("M112 60V92", "flow")
+    arrow("M328 60V92", "flow")
+    box(
+        14,
+        94,
+        412,
+        52,
+        ("feature extractor", "your network up to the layer that you name"),
+        colours.text,
+    )
+    arrow("M90 146V206", "flow")
+    arrow("M330 146V206", "flow")
+    arrow("M140 206V150", "back", dashed=True)
+    arrow("M374 206V150", "reversed", dashed=True)
+    parts += [
+        text(148, 174, "∂L_y / ∂features", colours.other, 11),
+        text(148, 188, "labelled samples", colours.quiet, 11),
+        text(322, 174, "all", colours.quiet, 11, "end"),
+        text(322, 188, "samples", colours.quiet, 11, "end"),
+        text(382, 174, "−λ ·", colours.target, 11),
+        text(382, 188, "∂L_d", colours.target, 11),
+    ]
+    box(14, 208, 196, 52, ("label predictor", "the rest of your network"), colours.source)
+    box(
+        230, 208, 196, 40, ("gradient reversal", "forward: the same · backward: −λ"), colours.target
+    )
+    arrow("M330 248V272", "flow")
+    box(230, 274, 196, 52, ("domain classifier", "attached for training alone"), colours.target)
+    arrow("M112 260V356", "flow")
+    arrow("M328 326V356", "flow")
+    box(14, 358, 196, 46, ("label loss L_y", "which class?"), colours.source)
+    box(230, 358, 196, 46, ("domain loss L_d", "source or target?"), colours.target)
+    parts.append(
+        text(
+            WIDTH / 2,
+            428,
+            "What comes back is your network: extractor and predictor.",
+            colours.quiet,
+            12,
+            "middle",
+        )
+    )
+    label = (
+        "Architecture: a feature extractor feeds a label predictor and, through a gradient "
+        "reversal, a domain classifier"
+    )
+    write("architecture", colours, (WIDTH, 442), label, parts)
+
+
+# -- points ----------------------------------------------------------------------------------------
+
+
+def draw_moons(colours: Colours, panels: Sequence[Moons]) -> None:
+    """Side by side: the border of each model over the target's points; hollow: predicted wrong.
+
+    `panels` are (title, points, right and class of each, the cells of a grid that class 1 holds).
+    """
+    side, gap = (WIDTH - 30) / 2, 10.0
+    parts: list[Element] = []
+    for number, (title, points, right, grid) in enumerate(panels):
+        x0, y0 = 10 + number * (side + gap), 44.0
+        low, high = points.min(axis=0) - 0.4, points.max(axis=0) + 0.4
+
+        def place(
+            at: np.ndarray, x0: float = x0, low: np.ndarray = low, high: np.ndarray = high
+        ) -> np.ndarray:
+            unit = (at - low) / (high - low)
+            return np.stack([x0 + side * unit[..., 0], 44.0 + side * (1 - unit[..., 1])], axis=-1)
+
+        name, _, share = title.partition(": ")
+        parts += [
+            text(x0 + 2, 18, name, colours.text, 13.5, font_weight=600),
+            text(x0 + 2, 35, share, colours.quiet, 12),
+            element("rect", x=x0, y=y0, width=side, height=side, fill=colours.fill, rx=4),
+        ]
+        cells = len(grid)
+        size = side / cells
+        runs = []
+        for row in range(cells):
+            starts = np.flatnonzero(np.diff(np.concatenate([[0], grid[row], [0]])))
+            for begin, end in zip(starts[::2], starts[1::2], strict=True):
+                top = y0 + side - (row + 1) * size
+                across, wide = x0 + begin * size, (end - begin) * size
+                runs.append(f"M{across:.1f} {top:.1f}h{wide:.1f}v{size:.1f}h{-wide:.1f}z")
+        parts.append(element("path", d="".join(runs), fill=colours.target, fill_opacity=".22"))
+        for label in (0, 1):
+            shade = (colours.source, colours.target)[label]
+            for correct in (True, False):
+                found = place(points[(right[:, 1] == label) & (right[:, 0] == correct)])
+                dots = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in found)
+                if correct:
+                    parts.append(
+                        element(
+                            "path", d=dots, stroke=shade, stroke_width=4, stroke_linecap="round"
+                        )
+                    )
+                else:
+                    parts += [
+                        element(
+                            "circle",
+                            cx=float(x),
+                            cy=float(y),
+                            r=3,
+                            fill="none",
+                            stroke=shade,
+                            stroke_width=1.4,
+                        )
+                        for x, y in found
+                    ]
+    parts.append(
+        text(
+            10,
+            44 + side + 20,
+            "Colour: the true class. Hollow: predicted wrong. Shade: the border.",
+            colours.quiet,
+            11.5,
+        )
+    )
+    write(
+        "two-moons",
+        colours,
+        (WIDTH, 44 + side + 32),
+        "Two moons, turned: the border before and after",
+        parts,
+    )
+
+
+def moons() -> list[Moons]:
+    """The panels of `examples/two_moons.py`, seed 0."""
+    from two_moons import two_moons
+
+    from revgrad import DANNClassifier
+
+    (x, y), (target, truth) = two_moons(0), two_moons(1000, 35.0)
+    low, high = target.min(axis=0) - 0.4, target.max(axis=0) + 0.4
+    axes = [np.linspace(a, b, 81)[:-1] + (b - a) / 160 for a, b in zip(low, high, strict=True)]
+    grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2).astype(np.float32)
+    panels = []
+    for title, model in {
+        "Source only": DANNClassifier(random_state=0).fit(x, y),
+        "Adapted": DANNClassifier(random_state=0).fit(x, y, X_target=target),
+    }.items():
+        right = np.stack([model.predict(target) == truth, truth], axis=1).astype(int)
+        said = f"{title}: {right[:, 0].mean():.0%} of the target right"
+        panels.append((said, target, right, model.predict(grid).reshape(80, 80).astype(int)))
+    return panels
+
+
+def clouds(demo: Path) -> tuple[list[HeroPanel], str]:
+    """Features of the demo's source-only and recommended networks in the plane, and the verdict."""
+    from revgrad.diagnostics import read_evidence, verdict
+    from revgrad.domains.domain import spaced_indices
+    from revgrad.reports.clouds import tsne_cloud
+
+    run = demo / "recommended-0"
+    judged = verdict(run)
+    panels = []
+    for title, folder, estimate in (
+        ("Source only", run / "baseline", judged.baseline),
+        ("Adapted", run, judged.estimate),
+    ):
+        recorded = read_evidence(folder)
+        assert recorded is not None
+        assert recorded.end is not None
+        assert estimate is not None
+        both = [
+            features[spaced_indices(len(features), min(400, len(features)))]
+            for features in (recorded.end.source_features, recorded.end.target_features)
+            if features is not None
+        ]
+        cloud = tsne_cloud(title, *both)
+        panels.append((title, f"estimated {estimate.value:.0%} right", cloud.source, cloud.target))
+    return panels, judged.sentence
+
+
+def draw_hero(colours: Colours, panels: Sequence[HeroPanel], sentence: str) -> None:
+    """Before and after side by side, and what the verdict says."""
+    side, gap = (WIDTH - 30) / 2, 10.0
+    parts: list[Element] = []
+    for number, (title, said, source, target) in enumerate(panels):
+        x0 = 10 + number * (side + gap)
+        every = np.concatenate([source, target])
+        low, span = every.min(axis=0), np.ptp(every, axis=0)
+        parts += [
+            text(x0 + 2, 19, title, colours.text, 14, font_weight=600),
+            text(x0 + 2, 36, said, colours.quiet, 12),
+            element("rect", x=x0, y=46, width=side, height=side, fill=colours.fill, rx=4),
+        ]
+        for points, shade in ((source, colours.source), (target, colours.target)):
+            unit = (points - low) / span
+            dots = "".join(
+                f"M{x0 + 8 + (side - 16) * x:.1f} {54 + (side - 16) * y:.1f}h0" for x, y in unit
+            )
+            parts.append(
+                element(
+                    "path",
+                    d=dots,
+                    stroke=shade,
+                    stroke_width=3.6,
+                    stroke_linecap="round",
+                    stroke_opacity=".75",
+                )
+            )
+    y = 46 + side + 20
+    for x, shade, name in (
+        (16, colours.source, "source: MNIST, labelled"),
+        (200, colours.target, "target: digits over photographs"),
+    ):
+        parts += [
+            element("circle", cx=x, cy=y - 4, r=4.5, fill=shade),
+            text(x + 10, y, name, colours.quiet, 12),
+        ]
+    lines, line = [], ""
+    for word in sentence.split():
+        if len(line) + len(word) > 62:
+            lines.append(line)
+            line = ""
+        line = f"{line} {word}".strip()
+    lines.append(line)
+    parts.append(
+        text(10, y + 28, "Verdict, without target labels:", colours.text, 12.5, font_weight=600)
+    )
+    parts += [
+        text(10, y + 47 + 18 * number, words, colours.text, 12.5)
+        for number, words in enumerate(lines)
+    ]
+    label = f"Features of both domains before and after adaptation. {sentence}"
+    write("hero", colours, (WIDTH, y + 42 + 18 * len(lines)), label, parts)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--moons", action="store_true")
+    options.add_argument("--hero", type=Path)
+    given = options.parse_args()
+    panels = moons() if given.moons else []
+    shown = clouds(given.hero) if given.hero else None
+    for colours in (LIGHT, DARK):
+        draw_tables(colours)
+        draw_semi_supervised(colours)
+        draw_architecture(colours)
+        if panels:
+            draw_moons(colours, panels)
+        if shown:
+            draw_hero(colours, *shown)
+
+
+if __name__ == "__main__":
+    main()
