@@ -20,7 +20,7 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["examples"]
+exclude_patterns = ["examples", "**sg_execution_times.rst"]
 default_role = "autolink"
 
 myst_heading_anchors = 4

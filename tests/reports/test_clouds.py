@@ -92,6 +92,18 @@ def test_what_hover_says_of_a_point_is_of_its_sample(tmp_path: Path) -> None:
     assert len(set(cloud["tiles"])) == SOURCE_SAMPLES + TARGET_SAMPLES
 
 
+def test_no_domain_outnumbers_the_other_many_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("revgrad.reports.clouds.FEWEST_POINTS", 10)
+    monkeypatch.setattr("revgrad.reports.clouds.TIMES_THE_FEWER", 1)
+    page = make_page([read_summary(make_run(tmp_path / "run"))], lay_out=flat)
+    cloud = page.data["clouds"][0]
+    fewer = min(SOURCE_SAMPLES, TARGET_SAMPLES)
+    assert cloud["sources"] == fewer
+    assert len(cloud["indices"]) == 2 * fewer
+
+
 def test_fewer_points_are_asked_for(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     page = make_page([read_summary(run)], points=10, lay_out=flat)

@@ -38,6 +38,35 @@ def test_spikes_do_not_hide_the_rest() -> None:
     assert max(heights[:-1]) - min(heights[:-1]) > 5
 
 
+def test_a_share_lies_on_the_side_of_a_tick_that_its_text_says() -> None:
+    series = CurveLine("one", "plain", (1, 2), (0.925, 0.95))
+    drawn = str(draw_chart(Chart("x", "X", "", (series,), "", share=True, steps=2)).picture)
+    ticks = re.findall(r'y="([\d.]+)"[^>]*>([\d.]+)%<', drawn)
+    assert len(ticks) >= 4
+    lines = [float(y) for y in re.findall(r'<line [^>]*y1="([\d.]+)"[^>]*class="grid"', drawn)]
+    per_point = (lines[0] - lines[-1]) / (float(ticks[-1][1]) - float(ticks[0][1]))
+    for y, (_, text) in zip(lines, ticks, strict=True):
+        assert lines[0] - y == pytest.approx(
+            per_point * (float(text) - float(ticks[0][1])), abs=0.2
+        )
+
+
+@pytest.mark.parametrize("shift", [-0.04, 0.04])
+def test_no_curve_runs_through_the_name_of_a_level(shift: float) -> None:
+    level = (0.693, "guessing, ln 2")
+    steps = tuple(range(0, 1000, 10))
+    curve = CurveLine("one", "plain", steps, (1.2,) * 30 + (0.693 + shift,) * 70)
+    drawn = draw_chart(Chart("x", "X", "", (curve,), "", level=level, steps=1000))
+    found = re.search(r"<text ([^>]*level-name[^>]*)>", str(drawn.picture))
+    assert found is not None
+    x, y = (float(value) for value in re.findall(r' (?:x|y)="([\d.]+)"', " " + found[1]))
+    left = x - 6.4 * len(level[1]) if "end" in found[1] else x
+    path = re.findall(r"[ML]([\d.]+) ([\d.]+)", str(drawn.picture))
+    struck = [at for at in path if left <= float(at[0]) <= x + 90 and y - 11 <= float(at[1]) <= y]
+    assert len(path) == 100
+    assert not struck
+
+
 def test_a_long_curve_is_thinned_to_means() -> None:
     series = CurveLine("one", "plain", tuple(range(1, 1001)), tuple(float(i) for i in range(1000)))
     thin = series.thinned(100)

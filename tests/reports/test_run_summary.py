@@ -8,6 +8,7 @@ import pytest
 
 from page_runs import Made, make_run
 from pages import Read, page_of
+from revgrad.reports.contents import title_of
 from revgrad.reports.run_summary import measures_of, read_summary
 
 
@@ -23,6 +24,13 @@ def test_a_measured_accuracy_beyond_the_interval_is_said(tmp_path: Path) -> None
     assert value == pytest.approx(0.8)
     assert ("wrong here" in measured.says) == (not estimate.low <= value <= estimate.high)
     assert measured.points == pytest.approx(100 * (0.8 - 0.43))
+
+
+def test_a_run_on_arrays_has_its_folder_s_name(tmp_path: Path) -> None:
+    arrays = read_summary(make_run(tmp_path / "first", Made(source="arrays", target="arrays")))
+    assert title_of(arrays) == "first"
+    named = read_summary(make_run(tmp_path / "second"))
+    assert title_of(named) == "drawings → photos"
 
 
 def test_damaged_evidence_is_said_and_the_rest_shown(tmp_path: Path) -> None:

@@ -392,7 +392,10 @@ def _verdict_sentence(
         )
     shown = _points(found.after)
     if found.gain is None or found.before is None:
-        return f"{shown} is predicted right, but there is nothing to compare it with."
+        return (
+            f"{shown} is predicted right, but there is nothing to compare it with. Train the "
+            "source-only network too: baseline=True, on the command line --baseline."
+        )
     if decision.outcome == "harmed" and decision.seen:
         return f"It is worse than {compared_with}, by what rules an adaptation out: {decision.by}."
     if decision.outcome == "can't tell" and decision.seen:

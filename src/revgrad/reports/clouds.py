@@ -35,6 +35,8 @@ CLOUD_POINTS = 600
 #: Points of each domain in all the clouds together, and in one at the least: many runs still make
 #: a page that is small, in time.
 POINTS_TOGETHER, FEWEST_POINTS = 2000, 100
+#: Points of one domain at most for each of the other.
+TIMES_THE_FEWER = 2
 #: Side and margin of a page's cloud; half the width of a target point's cross.
 CLOUD_SIDE, CLOUD_MARGIN, ARM = 1000, 40, 7
 
@@ -171,7 +173,7 @@ def clouds_of_runs(
             continue
         samples = source, target = _drawn_samples(recorded, points)
         counts = f"{len(source)} source and {len(target)} target samples"
-        says = f"Features at {run.config.layer}, {counts}."
+        says = f"Features behind layer {run.config.layer}, {counts}."
         panel = _panel(str(number), name, says, recorded.end, samples, lay_out)
         key = _identity(run, recorded, recorded.end)
         if key not in groups:
@@ -216,19 +218,23 @@ def _cloud_moments(summary: RunSummary) -> list[tuple[str, str, str, Evidence]]:
     if recorded is None:
         return []
     layer = summary.config.layer
-    before = ("before", "Before the first step", f"Features at {layer} of the untrained network.")
+    before = (
+        "before",
+        "Before the first step",
+        f"Features behind layer {layer} of the untrained network.",
+    )
     first = recorded.start
     if below is not None and below.recorded is not None and _alike(below.recorded, recorded):
         before = (
             "before",
             "Before: source only",
-            f"Features at {layer} of the source-only network.",
+            f"Features behind layer {layer} of the source-only network.",
         )
         first = below.recorded.end
     after = (
         "after",
         "After: this run",
-        f"Features at {layer} of the weights that were handed back.",
+        f"Features behind layer {layer} of the weights that were handed back.",
     )
     return [
         (*words, evidence)
@@ -245,11 +251,14 @@ def _alike(one: RecordedEvidence, other: RecordedEvidence) -> bool:
 
 
 def _drawn_samples(recorded: RecordedEvidence, points: int) -> tuple[Array, Array]:
-    """Which of the recorded source and target samples a cloud shows."""
-    return (
-        drawn_indices(len(recorded.source_indices), points),
-        drawn_indices(len(recorded.target_indices), points),
-    )
+    """Which of the recorded source and target samples a cloud shows.
+
+    Neither domain comes with more than twice as many as the other: a few discs among many crosses
+    would look as if the domains were apart. A hundred are shown in any case.
+    """
+    counts = len(recorded.source_indices), len(recorded.target_indices)
+    most = min(points, max(TIMES_THE_FEWER * min(counts), FEWEST_POINTS))
+    return drawn_indices(counts[0], most), drawn_indices(counts[1], most)
 
 
 def _panel(

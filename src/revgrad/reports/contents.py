@@ -200,10 +200,13 @@ def page_of_runs(
 
 
 def title_of(summary: RunSummary) -> str:
-    """Source → target, as the data are called; folders by their own names."""
+    """Source → target, as the data are called; folders by their own names.
+
+    Two arrays say nothing: then it is the run's folder.
+    """
     known = summary.config.provenance
     names = [Path(name).name or name for name in (known.source, known.target) if name]
-    return " → ".join(names) or summary.folder.name
+    return " → ".join(names) if len(set(names)) == len(names) > 0 else summary.folder.name
 
 
 def _leading(run: RunSummary) -> MetricKind:

@@ -27,6 +27,8 @@ from revgrad.reports.svg import drawing, element, shown_number, ticks
 #: Of a chart, and its margins.
 CHART_WIDTH, CHART_HEIGHT = 350.0, 204.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 18.0, 10.0, 36.0
+#: Of a small text: the width of a letter, the height of a line.
+LETTER, LINE = 6.4, 17.0
 #: Points of a curve at most; beyond, neighbours are averaged.
 CURVE_POINTS = 400
 #: Values this many times above what 95 in 100 stay below are cut off, or nothing else is seen.
@@ -198,6 +200,8 @@ def draw_chart(chart: Chart) -> DrawnChart:
     parts = _draw_axes(chart, low, high, last, across, up)
     for one in series:
         parts += _draw_series(one, across, up, marked=chart.marked)
+    if chart.level is not None:
+        parts.append(_draw_level_name(chart.level, series, across, up))
     if chart.broken is not None:
         parts += _draw_broken(across(chart.broken))
     parts += [
@@ -291,7 +295,8 @@ def _draw_axes(
     right, bottom = CHART_WIDTH - RIGHT, CHART_HEIGHT - BOTTOM
     parts = []
     for value in ticks(low, high):
-        text = f"{value:.0%}" if chart.share else shown_number(value)
+        # 92.5 stays 92.5: rounded, a value of 92 % would lie below its own line
+        text = f"{100 * value:.4g}%" if chart.share else shown_number(value)
         parts += [
             element("line", x1=LEFT, x2=right, y1=up(value), y2=up(value), class_="grid"),
             element("text", text, x=LEFT - 7, y=up(value) + 4, text_anchor="end", class_="tick"),
@@ -309,13 +314,41 @@ def _draw_axes(
         element("text", "step", x=middle, y=CHART_HEIGHT - 3, text_anchor="middle", class_="unit"),
     ]
     if chart.level is not None:
-        value, name = chart.level
-        y = up(value)
-        parts += [
-            element("line", x1=LEFT, x2=right, y1=y, y2=y, class_="level"),
-            element("text", name, x=right, y=y - 5, text_anchor="end", class_="level-name"),
-        ]
+        y = up(chart.level[0])
+        parts.append(element("line", x1=LEFT, x2=right, y1=y, y2=y, class_="level"))
     return parts
+
+
+def _draw_level_name(
+    level: tuple[float, str], series: Sequence[CurveLine], across: Scale, up: Scale
+) -> Element:
+    """The level's name at that end and side of its line where the fewest points are."""
+    value, name = level
+    y, width = up(value), LETTER * len(name)
+    points = [
+        (across(step), up(shown))
+        for one in series
+        for step, shown in zip(one.steps, one.values, strict=True)
+        if math.isfinite(shown)
+    ]
+
+    def crowd(place: tuple[str, bool]) -> int:
+        left = LEFT if place[0] == "start" else CHART_WIDTH - RIGHT - width
+        top = y - LINE if place[1] else y
+        inside = (left <= x <= left + width and top <= at <= top + LINE for x, at in points)
+        out_of_sight = top < TOP or top + LINE > CHART_HEIGHT - BOTTOM
+        return sum(inside) + len(points) * out_of_sight
+
+    places = [("end", True), ("end", False), ("start", True), ("start", False)]
+    anchor, above = min(places, key=crowd)
+    return element(
+        "text",
+        name,
+        x=LEFT + 3 if anchor == "start" else CHART_WIDTH - RIGHT,
+        y=y - 5 if above else y + 13,
+        text_anchor=anchor,
+        class_="level-name",
+    )
 
 
 def _draw_series(one: CurveLine, across: Scale, up: Scale, *, marked: bool) -> list[Element]:
