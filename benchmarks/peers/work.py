@@ -56,7 +56,8 @@ def moons(seed: int) -> Work:
     """Two moons; the target's are turned by 35 degrees about their middle."""
     from sklearn.datasets import make_moons
 
-    (x, y), (target, truth) = (make_moons(600, noise=0.1, random_state=s) for s in (seed, 900 + seed))
+    x, y = make_moons(600, noise=0.1, random_state=seed)
+    target, truth = make_moons(600, noise=0.1, random_state=900 + seed)
     angle, middle = np.deg2rad(35), target.mean(axis=0)
     turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
     target = (target - middle) @ turn + middle

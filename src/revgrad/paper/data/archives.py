@@ -146,7 +146,7 @@ def _tar_members(archive: Path) -> Iterator[_Member]:
 def _drain(tar: tarfile.TarFile) -> None:
     """Read what follows the last entry: the checksum of a compressed stream is at its end."""
     read = 0
-    while tar.fileobj is not None and (piece := tar.fileobj.read(_PIECE)):  # type: ignore[redundant-expr]
+    while tar.fileobj is not None and (piece := tar.fileobj.read(_PIECE)):
         read += len(piece)
         if read > _MOST_PADDING:
             raise _Hostile("it goes on after its end")

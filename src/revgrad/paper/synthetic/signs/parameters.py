@@ -104,10 +104,10 @@ class SynSigns:
                 raise refuse(name, "a whole number, 1 or more")
         if self.size > VIEW:
             raise refuse("size", f"at most {VIEW} pixels")
-        if not isinstance(self.seed, int) or self.seed < 0:  # type: ignore[redundant-expr]
+        if not isinstance(self.seed, int) or self.seed < 0:
             raise refuse("seed", "a whole number, 0 or more")
         many = len(ON_ROADS)
-        if not isinstance(self.often, tuple) or len(self.often) != many:  # type: ignore[redundant-expr]
+        if not isinstance(self.often, tuple) or len(self.often) != many:
             raise refuse("often", f"{len(ON_ROADS)} whole numbers")
         whole = all(type(count) is int and count >= 0 for count in self.often)
         if not whole or not any(self.often):
