@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torchvision_schemas
 
+import torchvision_schemas
 from revgrad.domains import open_domain
 from revgrad.domains.packages import PackageFile, package_file
 from revgrad.domains.sentences import SENTENCES, rated_sentences, sentence_vectors
