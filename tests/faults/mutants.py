@@ -24,6 +24,8 @@ ROOT = HERE.parent.parent
 LIST, LEDGER = HERE / "mutants.toml", HERE / "mutants.jsonl"
 #: Seconds after which a mutant counts as noticed: it hangs.
 PATIENCE = 900
+#: Mutants that the list must have; lines that have changed since do not count.
+FEWEST = 60
 #: pytest's exit codes.
 PASSED, FAILED = 0, 1
 
@@ -43,13 +45,18 @@ class Mutant:
 
 
 def read_mutants() -> list[Mutant]:
-    """The list; every line must stand once in its file."""
+    """Those of the list whose line stands once in its file; the others are named."""
     found = [Mutant(**one) for one in tomllib.loads(LIST.read_text())["mutant"]]
+    there = []
     for mutant in found:
         count = (ROOT / "src" / "revgrad" / mutant.file).read_text().count(mutant.line)
-        if count != 1:
-            raise SystemExit(f"{mutant.file} has this line {count} times: {mutant.line.strip()}")
-    return found
+        if count == 1:
+            there.append(mutant)
+        else:
+            print(
+                f"{mutant.file} has this line {count} times, mend the list: {mutant.line.strip()}"
+            )
+    return there
 
 
 def tests_end(package: Path, tests: list[str]) -> int:
@@ -121,7 +128,7 @@ def main() -> int:
             write(mutants, ends)
     noticed = sum(ends.get(mutant.key) == "noticed" for mutant in mutants)
     print(f"{len(mutants)} mutants, {noticed} noticed")
-    return int(noticed < len(mutants))
+    return int(noticed < len(mutants) or len(mutants) < FEWEST)
 
 
 def write(mutants: list[Mutant], ends: dict[str, str]) -> None:
