@@ -255,3 +255,15 @@ def test_what_is_asked_too_early() -> None:
         DANNClassifier().predict(X)
     with pytest.raises(AttributeError, match="baseline=True"):
         quick().fit(X, Y).verdict_  # noqa: B018
+
+
+def test_auto_by_name_tries_several_ways_and_says_what_it_handed_back() -> None:
+    found = quick(recipe="auto", method=None, steps=20).fit(X, Y, X_target=Z)
+    choice = found.adapted_.choice
+    assert choice is not None
+    assert {one.name for one in choice.candidates} == {
+        *("stabilised", "kernel-matching", "consistency"),
+    }
+    assert found.n_steps_ in (20, 10)
+    alone = quick(recipe="auto", method=None, steps=20).fit(X, Y)
+    assert alone.adapted_.choice is None

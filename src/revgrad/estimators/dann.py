@@ -43,7 +43,16 @@ from revgrad.estimators.samples import by_domain, known_labels
 from revgrad.networks.default import default_network
 from revgrad.networks.registry import build_network, build_with
 from revgrad.objectives import Objective
-from revgrad.recipes import RECOMMENDED, REGRESSION, SERIES, VECTORS, Recipe, recipe_named
+from revgrad.recipes import (
+    AUTO,
+    RECOMMENDED,
+    REGRESSION,
+    SERIES,
+    VECTORS,
+    Recipe,
+    RecipeChanges,
+    recipe_named,
+)
 from revgrad.schedules import Schedule
 
 log = logging.getLogger("revgrad")
@@ -149,9 +158,10 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         kept = self._started() if self.warm_start else None
         seed = self._seed()
         judged = self.baseline and target is not None
-        held_out = (
-            (HELD_OUT if judged or self.run else 0) if self.held_out is None else self.held_out
-        )
+        automatic = target is not None and self._is_automatic(source)
+        held_out = self.held_out
+        if held_out is None:
+            held_out = HELD_OUT if judged or self.run or automatic else 0
 
         def trained(
             source: Domain, recipe: Recipe, run: Path | str | None = None, baseline: bool = False
@@ -162,11 +172,12 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
                 target,
                 layer=self.layer,
                 task="classes" if self._names() else "regression",
-                recipe=replace(recipe, settings=replace(recipe.settings, seed=seed)),
+                recipe=AUTO if automatic else recipe,
                 held_out=held_out,
                 run=run,
                 baseline=baseline,
                 progress=self.verbose,
+                **{**(self._changes() if automatic else {}), "seed": seed},
             )
 
         recipe = self._recipe(source, target)
@@ -182,8 +193,13 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
                 adapted = trained(source, recipe, run, judged and not alone)
             self._verdict = adapted.verdict() if judged and not alone and self._names() else None
         self.adapted_ = adapted if self.run is not None else replace(adapted, run=None)
-        self.n_steps_ = recipe.settings.steps
+        assert adapted.result is not None  # it was trained just now
+        self.n_steps_ = adapted.result.steps
         self._n_features_out = int(self._features(source.subset([0])).shape[1])
+
+    def _is_automatic(self, source: Domain) -> bool:
+        """Whether the recipe is "auto"."""
+        return False
 
     def _chooses(self, source: Domain, target: Domain) -> bool:
         """Whether nothing was said of how to train, and the data are of a kind with a choice."""
@@ -219,9 +235,9 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
 
     def _recipe(self, source: Domain, target: Domain | None) -> Recipe:
         """The recipe for this kind of data, or the one that was given, with what was changed."""
-        recipe = self._default_recipe(source) if self.recipe is None else recipe_named(self.recipe)
-        given = {name: getattr(self, name) for name in _OF_RECIPE}
-        changed = recipe.changed({name: v for name, v in given.items() if v is not None})  # type: ignore[arg-type]
+        kind = self._default_recipe(source)
+        recipe = kind if self.recipe in (None, AUTO) else recipe_named(self.recipe)
+        changed = recipe.changed(self._changes())
         if target is not None or changed.method == "source-only":
             return changed
         log.info(
@@ -229,6 +245,12 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         )
         alone = replace(changed.settings, batch_norm="joint")  # there is no target to normalise by
         return replace(changed, method="source-only", settings=alone)
+
+    def _changes(self) -> RecipeChanges:
+        """What was given of a recipe's fields and of its settings."""
+        given = {name: getattr(self, name) for name in _OF_RECIPE}
+        found: Any = {name: value for name, value in given.items() if value is not None}
+        return found  # type: ignore[no-any-return]
 
     def _build(self, shape: Any, seed: int) -> nn.Module:
         """A network for inputs of that shape; one that was given is copied, and stays as it is."""
@@ -379,7 +401,7 @@ class DANNClassifier(ClassifierMixin, _DANN):  # type: ignore[misc]
         where the domain classifier is attached; None: the network's own choice
     recipe
         a whole way of training: a `Recipe` or its name; None: by the kind of data, "series" or, for
-        images of uint8, "recommended"; for vectors a choice without target labels among source
+        images of uint8, "auto"; for vectors a choice without target labels among source
         only, "vectors" and the same with the source moved to the target's means and deviations
         (`choice_` says which; with a `method` or `y_target`, "vectors")
     method, steps, batch_size, learning_rate, adaptation_factor, domain_classifier, device
@@ -453,6 +475,11 @@ class DANNClassifier(ClassifierMixin, _DANN):  # type: ignore[misc]
 
     def _default_recipe(self, source: Domain) -> Recipe:
         return RECOMMENDED if source.is_images else SERIES if len(source.shape) == 2 else VECTORS
+
+    def _is_automatic(self, source: Domain) -> bool:
+        return self.method is None and (
+            self.recipe == AUTO or (self.recipe is None and source.is_images)
+        )
 
     def _chooses(self, source: Domain, target: Domain) -> bool:
         said = self.recipe is not None or self.method is not None or target.labelled_count > 0
