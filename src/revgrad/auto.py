@@ -251,7 +251,7 @@ class Automatic:
     """One use of `recipe="auto"`: the data, the folder, how a training is done."""
 
     source: Domain
-    held_out: Domain
+    held_out: Domain | None
     target: Domain
     train: TrainCandidate
     run: Path | None = None

@@ -31,7 +31,7 @@ def test_the_whole_source_is_labelled_but_a_held_out_fifth(tmp_path: Path) -> No
     assert len(split.held_out) == round(0.2 * (len(split.held_out) + len(split.source)))
 
 
-@pytest.mark.parametrize("method", ["source-only", "mcc"])
+@pytest.mark.parametrize("method", ["source-only", "mcc", "auto"])
 def test_a_job_trains_every_candidate_and_records_the_choice(method: str, tmp_path: Path) -> None:
     brief = replace(TINY, steps={**TINY.steps, "bottleneck": 6})
     record = run_job(Job(OFFICE_CALTECH[0], method, 0, brief, tmp_path))

@@ -116,5 +116,5 @@ METHOD_TITLES: dict[str, str] = {
     "mcc": "MCC",
     "mdd": "MDD",
     "coral": "deep CORAL",
-    "vectors": "the recipe for vectors",
+    "auto": "recipe auto",
 }

@@ -20,7 +20,7 @@ CHOSEN_METHODS = (
     "mean-matching",
     "kernel-matching",
     "coral",
-    "vectors",
+    "auto",
 )
 
 OFFICE_CALTECH = tuple(

@@ -20,6 +20,7 @@ from revgrad.paper.tables.job import (
     accuracy,
     domain_names,
 )
+from revgrad.recipes import AUTO
 from revgrad.schedules import RampUp
 
 #: Hidden widths of the domain classifier, for a bottleneck of 256 numbers.
@@ -36,11 +37,13 @@ class Candidates:
 
     Attributes
     ----------
+    recipe
+        None: recipe "auto", which chooses by itself
     factors
         heights of λ; None: the recipe's own λ and nothing to choose
     """
 
-    recipe: Recipe
+    recipe: Recipe | None
     factors: tuple[float, ...] | None = None
 
 
@@ -60,7 +63,7 @@ CANDIDATES: Mapping[str, Candidates] = {
     "mean-matching": _of("mean-matching", 0.01, 0.1, 1.0),
     "kernel-matching": _of("kernel-matching", 1.0, 10.0, 100.0),
     "coral": _of("coral", 1.0, 10.0, 100.0),
-    "vectors": Candidates(RECIPES["vectors"]),
+    "auto": Candidates(None),
 }
 
 
@@ -111,9 +114,11 @@ def chosen_head_settings(job: Job) -> dict[str, Any]:
     """Every setting of such a job, as its record keeps it."""
     recipe, factors = chosen_head_recipe(job), CANDIDATES[job.method].factors
     choice = {} if factors is None else {"adaptation_factor": list(factors), "rule": SCORE}
+    trained = {**recipe.settings.describe(), **recipe.describe()}
+    if CANDIDATES[job.method].recipe is None:
+        trained = {"recipe": AUTO, **_of_auto(recipe)}
     return {
-        **recipe.settings.describe(),
-        **recipe.describe(),
+        **trained,
         "backbone": job.cell.backbone,
         "test": job.cell.test,
         "initial_scale": INITIAL_SCALE,
@@ -123,8 +128,9 @@ def chosen_head_settings(job: Job) -> dict[str, Any]:
 
 
 def chosen_head_recipe(job: Job) -> Recipe:
-    """The recipe of a job, with the budget's steps and the job's seed."""
-    recipe = CANDIDATES[job.method].recipe
+    """The recipe of a job, with the budget's steps and the job's seed; of "auto" these alone
+    count."""
+    recipe = CANDIDATES[job.method].recipe or RECIPES["paper"]
     return recipe.changed(
         {
             "steps": job.budget.steps_of("bottleneck", job.experiment, job.method),
@@ -146,11 +152,10 @@ def _train(
         network,
         split.source,
         target,
-        recipe=recipe,
-        preprocessing=Preprocessing.identity(),
         held_out=split.held_out,
         callbacks=[ProgressCallback(progress)],
         progress=False,
+        **_how(job, recipe),
     )
     assert adapted.adapter is not None
     assert adapted.result is not None
@@ -160,6 +165,18 @@ def _train(
     return Trained(
         factor, adapted, score(SCORE, evidence), adapted.result.last.source_accuracy or 0.0
     )
+
+
+def _how(job: Job, recipe: Recipe) -> dict[str, Any]:
+    if CANDIDATES[job.method].recipe is None:
+        return {"recipe": AUTO, **_of_auto(recipe)}
+    return {"recipe": recipe, "preprocessing": Preprocessing.identity()}
+
+
+def _of_auto(recipe: Recipe) -> dict[str, Any]:
+    """What is given to "auto" by name."""
+    settings = recipe.settings
+    return {name: getattr(settings, name) for name in ("steps", "seed", "batch_size")}
 
 
 def _part_of(progress: Progress, number: int, count: int) -> Progress:
