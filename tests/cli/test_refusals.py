@@ -24,7 +24,7 @@ from revgrad.training.metrics import RunningMeans
 from revgrad.training.session import stop_request
 from tiny import Perceptron, environment, seeded, vectors
 
-GIVEN: dict[str, Any] = {"source": "digits", "target": "digits-m", "output": Path("run")}
+GIVEN: dict[str, Any] = {"source": ["digits"], "target": ["digits-m"], "output": Path("run")}
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,8 @@ class ImageOptions:
         columns of the labelled source's groups and weights: of a table, or arrays of an .npz file
     class_weights
         of the labelled source's classes: "balanced", or by name or number
+    attributes
+        columns of a table, arrays of an .npz file, or names for levels of folders
     """
 
     size: str | None = None
@@ -51,10 +53,11 @@ class ImageOptions:
     follow_links: bool = False
     layout: str = "auto"
     channels: int | None = None
+    attributes: tuple[str, ...] = ()
 
-    def source(self, text: str) -> Domain:
+    def source(self, text: str, classes: Sequence[str] | None = None) -> Domain:
         """The labelled source that `text` means, with its groups and weights."""
-        opened = self.opened(text, groups=self.groups, weights=self.weights)
+        opened = self.opened(text, classes=classes, groups=self.groups, weights=self.weights)
         given = self.class_weights
         if given is None:
             return opened
@@ -70,7 +73,8 @@ class ImageOptions:
         *,
         labels: bool | None = None,
         classes: Sequence[str] | None = None,
-        **beside: str | None,
+        groups: str | None = None,
+        weights: str | None = None,
     ) -> Domain:
         """The domain that `text` means; labels are dropped where `labels` is False."""
         from revgrad.domains import open_domain
@@ -86,7 +90,9 @@ class ImageOptions:
             follow_links=self.follow_links,
             layout=self.layout,
             channels=self.channels,
-            **beside,
+            attributes=self.attributes,
+            groups=groups,
+            weights=weights,
         )
         if self.colour and domain.is_images and domain.shape[0] == 1:
             domain = domain.as_colour()
@@ -140,16 +146,21 @@ class TrainingData:
     """
 
     network: str
-    source: Domain
-    target: Domain | None
+    sources: tuple[Domain, ...]
+    targets: tuple[Domain, ...] = ()
     test: Domain | None = None
     task: Task | None = None
+
+    @property
+    def source(self) -> Domain:
+        """The first."""
+        return self.sources[0]
 
     def build(self, seed: int, init: Path | None = None, weights: str | None = None) -> nn.Module:
         """The network with that seed's weights, pretrained where it comes so or `weights` is a file
         of them, or with the weights of `init` (a run or a file)."""
         # not the test data, which decides nothing
-        domains = [d for d in (self.source, self.target) if d is not None]
+        domains = [*self.sources, *self.targets]
         channels = max((d.shape[0] for d in domains if len(d) and d.is_images), default=1)
         shape = (channels, *self.source.shape[1:]) if self.source.is_images else self.source.shape
         built = _network_for(self.network, shape, self._outputs(), seed, weights)
@@ -170,8 +181,8 @@ class TrainingData:
 
 def open_training_data(
     network: str | None,
-    source: str,
-    target: str | None,
+    sources: Sequence[str],
+    targets: Sequence[str],
     test: str | None = None,
     *,
     images: ImageOptions,
@@ -197,21 +208,19 @@ def open_training_data(
         images = replace(images, size=str(blueprint.size))
     if blueprint is not None and blueprint.channels == 3:
         images = replace(images, colour=True)
-    labelled = images.source(source)
+    labelled = images.source(sources[0])
     encoder = encoder_of(labelled)
     if isinstance(encoder, FrameEncoder) and images.label is None:
         raise InputError(
-            f"--label is missing: the column of {source} that holds the labels (columns: "
+            f"--label is missing: the column of {sources[0]} that holds the labels (columns: "
             f"{some(list(dict.fromkeys(one.column for one in encoder.inputs)), 12)})"
         )
-    unlabelled = tested = None
-    if target is not None:
-        labels = None if with_target_labels else False
-        unlabelled = images.opened(target, labels=labels, classes=labelled.classes)
-    if test is not None:
-        tested = images.opened(test, classes=labelled.classes)
+    others = [images.source(one, classes=labelled.classes) for one in sources[1:]]
+    labels = None if with_target_labels else False
+    unlabelled = [images.opened(one, labels=labels, classes=labelled.classes) for one in targets]
+    tested = None if test is None else images.opened(test, classes=labelled.classes)
     chosen = network or default_network(labelled.shape)
-    return TrainingData(chosen, labelled, unlabelled, tested, task)
+    return TrainingData(chosen, (labelled, *others), tuple(unlabelled), tested, task)
 
 
 def load_run(folder: Path, network: str | None, task: str | None = None) -> Adapted:

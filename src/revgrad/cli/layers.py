@@ -137,12 +137,11 @@ def _suggest_layer(options: LayersOptions) -> None:
     from revgrad.diagnostics.layer_choice import suggest_layer
 
     images = ImageOptions(options.size, options.fit, follow_links=options.follow_links)
-    data = open_training_data(options.network, options.source, options.target, images=images)
-    assert data.target is not None
+    data = open_training_data(options.network, [options.source], [options.target], images=images)
     suggestion = suggest_layer(
         data.build(seed=0),
         data.source,
-        data.target,
+        data.targets[0],
         rule=RULE_OF[options.rule],
         samples=options.samples,
         trained=options.init,

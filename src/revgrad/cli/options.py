@@ -85,6 +85,8 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
             raise InputError(f"{path}: options stand at the top level, not under [{key}]")
         if isinstance(value, list) and not getattr(known[name], "multiple", False):
             value = ",".join(str(item) for item in value)
+        elif not isinstance(value, list) and getattr(known[name], "multiple", False):
+            value = [value]
         defaults[name] = value
     context.default_map = {**(context.default_map or {}), **defaults}
     return path

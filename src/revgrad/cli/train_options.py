@@ -23,6 +23,7 @@ from revgrad.errors import InputError
 if TYPE_CHECKING:
     from revgrad.api import Adapted
     from revgrad.domains import Domain
+    from revgrad.objectives import Adversary
     from revgrad.recipes import Recipe, RecipeChanges
     from revgrad.training.callbacks import Callback
     from revgrad.training.run import Provenance
@@ -64,18 +65,21 @@ class TrainOptions:
     """
 
     source: Annotated[
-        str,
+        list[str],
         typer.Option(
             help="Labelled data: a folder with a subfolder per class, an .npz file, a table (.csv, "
-            ".parquet) with --label, or a name (digits, mnist, …)."
+            ".parquet) with --label, or a name (digits, mnist, …). May be repeated: each is a "
+            "domain of its own."
         ),
     ]
     target: Annotated[
-        str | None,
+        list[str],
         typer.Option(
-            help="Unlabelled data; labels it may have are dropped. Not needed for source-only."
+            help="Unlabelled data; labels it may have are dropped. Not needed for source-only. May "
+            "be repeated.",
+            show_default=False,
         ),
-    ] = None
+    ] = field(default_factory=list)
     test: Annotated[
         str | None,
         typer.Option(help="Labelled target data to report accuracy on; it decides nothing."),
@@ -156,6 +160,17 @@ class TrainOptions:
             "or number."
         ),
     ] = None
+    attribute: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME",
+            help="An attribute of the samples, for --adversary: a column of a table, an array of "
+            "an .npz file, or, in this order, a level of folders above the classes. May be "
+            "repeated.",
+            rich_help_panel="Data",
+            show_default="none",
+        ),
+    ] = field(default_factory=list)
     held_out: Annotated[float, _data_option("Share of the source kept for evaluation.")] = 0.1
     per_class: Annotated[
         int | None,
@@ -231,6 +246,17 @@ class TrainOptions:
             "adversarial",
         ),
     ] = None
+    adversary: Annotated[
+        list[str],
+        typer.Option(
+            metavar="ATTRIBUTE[@LAYER][:FACTOR]",
+            help="What the features must not tell: an attribute (--attribute), or domain; at a "
+            "layer, its λ times a factor; site|class@features:0.3 looks within each class. May be "
+            "repeated; without a --target, the verdict says whether attributes are gone.",
+            rich_help_panel="Method",
+            show_default="domain",
+        ),
+    ] = field(default_factory=list)
     adaptation_factor: Annotated[
         str | None,
         _method_option("Adaptation factor λ: ramp-up:γ,height, or a number.", "ramp-up:10,1"),
@@ -268,6 +294,13 @@ class TrainOptions:
     ] = None
     source_share: Annotated[
         float | None, _training_option("Share of a batch that comes from the source.", "0.5")
+    ] = None
+    share_out: Annotated[
+        Literal["evenly", "by-size"] | None,
+        _training_option(
+            "How several sources share their part of a batch, and several targets theirs.",
+            "evenly",
+        ),
     ] = None
     learning_rate: Annotated[
         str | None,
@@ -434,7 +467,8 @@ class TrainOptions:
 
     def check(self) -> None:
         """Mistakes that need no data to be seen."""
-        if not self.target and self.method != "source-only":
+        alone = len(self.source) < 2 and not self.adversary and self.method != "source-only"
+        if not self.target and alone:
             raise InputError(
                 "--target is missing: all methods but source-only need unlabelled target data"
             )
@@ -500,13 +534,14 @@ class TrainOptions:
             class_weights=parse_class_weights(self.class_weights),
             follow_links=self.follow_links,
             layout=self.layout,
+            attributes=tuple(self.attribute),
         )
 
-    def training_target(self, data: TrainingData, seed: int) -> Domain | None:
-        """The target as a training of that seed sees it: with the labels that it may use."""
-        if data.target is None or not self.target_labels:
-            return data.target
-        return data.target.keeping_labels(self.target_labels, seed)
+    def training_targets(self, data: TrainingData, seed: int) -> list[Domain]:
+        """The targets as a training of that seed sees them: with the labels that it may use."""
+        if not self.target_labels:
+            return list(data.targets)
+        return [one.keeping_labels(self.target_labels, seed) for one in data.targets]
 
     def train(
         self, data: TrainingData, *, callbacks: Sequence[Callback] = (), progress: bool = True
@@ -524,19 +559,22 @@ class TrainOptions:
             watching.append(TensorBoardScalars(self.output / "tensorboard"))
         recipe = self.make_recipe()
         seed = recipe.settings.seed
-        source, held_out = data.source, None
+        sources, held_outs = list(data.sources), []
         if self.per_class is not None:
-            source, held_out = few_per_class(source, self.per_class, seed)
+            parts = [few_per_class(one, self.per_class, seed) for one in sources]
+            sources = [chosen for chosen, _ in parts]
+            held_outs = [others for _, others in parts if others is not None]
         automatic = self.recipe == AUTO and self.method is None
         return adapt(
             data.build(seed, self.init, self.weights),
-            source,
-            self.training_target(data, seed),
+            sources,
+            self.training_targets(data, seed) or None,
             layer=self.layer,
             task=data.task,
             output=parse_part(self.output_part),
             recipe=AUTO if automatic else recipe,
-            held_out=self.held_out if held_out is None else held_out,
+            adversaries=[parse_adversary(one) for one in self.adversary] or None,
+            held_out=held_outs or self.held_out,
             test=data.test,
             run=self.output,
             baseline=self.baseline,
@@ -555,8 +593,8 @@ class TrainOptions:
 
         return Provenance(
             network=network,
-            source=self.source,
-            target=self.target,
+            source=" + ".join(self.source),
+            target=" + ".join(self.target) or None,
             test=self.test,
             init=None if self.init is None else str(self.init),
             weights=self.weights,
@@ -569,6 +607,28 @@ class TrainOptions:
     def command(self) -> str:
         """The command that trains with these options; defaults are left out."""
         return shown_command("train", *option_words(self, leave_out=PRESENTATION))
+
+
+def parse_adversary(text: str) -> Adversary:
+    """`site`, `site@features`, `site@features:0.3`, `site|class@features`."""
+    from revgrad.objectives import Adversary
+
+    rest, marked, factor = text.rpartition(":")
+    if not marked:
+        rest, factor = text, "1"
+    told, _, layer = rest.partition("@")
+    attribute, within, by = told.partition("|")
+    try:
+        weight = float(factor)
+    except ValueError:
+        weight = -1.0
+    if not attribute or weight < 0 or (within and by != "class") or ("@" in rest and not layer):
+        raise InputError(
+            "--adversary takes ATTRIBUTE, ATTRIBUTE@LAYER or ATTRIBUTE@LAYER:FACTOR, such as "
+            f"site@features:0.3 (within each class: site|class@features), not '{text}'"
+        )
+    conditional: Any = by or None
+    return Adversary(attribute, layer or None, factor=weight, conditional=conditional)
 
 
 def parse_layer_rates(texts: Sequence[str]) -> dict[str, float]:

@@ -40,9 +40,9 @@ class Trials:
         self.options = options
         self.training = replace(training, score=options.score or RECOMMENDED_SCORE)
         data = replace(training, test=None).open_data()
-        assert data.target is not None  # the options were checked
-        source, target = match_colours([data.source, data.target])
-        self.data = replace(data, source=source, target=target)
+        count = len(data.sources)
+        matched = match_colours([*data.sources, *data.targets])
+        self.data = replace(data, sources=tuple(matched[:count]), targets=tuple(matched[count:]))
 
     @property
     def score(self) -> str:
@@ -72,8 +72,8 @@ class Trials:
             pruner=self.options.pruner,
             seed=self.options.search_seed,
             identity={
-                "source": source.fingerprint(),
-                "target": self._target(seed).fingerprint(),
+                "source": _marks(self.data.sources),
+                "target": _marks(training.training_targets(self.data, seed)),
                 "network": self.data.network,
                 "held out": training.held_out,
                 "return weights": training.return_weights,
@@ -164,10 +164,9 @@ class Trials:
             widths = DOMAIN_CLASSIFIER if blueprint is None else blueprint.domain_classifier
         return Configuration(replace(recipe, domain_classifier=widths), layer)
 
-    def _target(self, seed: int) -> Domain:
-        target = self.training.training_target(self.data, seed)
-        assert target is not None
-        return target
+
+def _marks(domains: Sequence[Domain]) -> str:
+    return " ".join(one.fingerprint() for one in domains)
 
 
 def _tested_before(path: Path, mark: str) -> dict[int, float]:

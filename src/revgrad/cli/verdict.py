@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from revgrad.cli.common import JSON, configure_logging, echo_json
+
+if TYPE_CHECKING:
+    from revgrad.diagnostics.fairness import GroupDifferences
 
 
 def verdict_command(
@@ -30,7 +34,25 @@ def verdict_command(
     typer.echo(f"{found.outcome}: {found.sentence}\n")
     for reason in found.reasons:
         typer.echo(f"  - {reason}")
+    for name, one in found.targets.items():
+        typer.echo(f"\n{name}: {one.outcome}: {one.sentence}")
+    for told in found.attributes:
+        if told.sentence not in found.reasons:
+            typer.echo(f"\n{told.name}: {told.outcome}: {told.sentence}")
+        _show_differences("with", told.differences)
+        _show_differences("without", told.differences_before)
     for symptom in found.symptoms:
         typer.echo(f"\n{symptom.severity}: {symptom.name}: {symptom.seen}")
         typer.echo(f"  {symptom.cause}")
         typer.echo(f"  try: {symptom.remedy}")
+
+
+def _show_differences(what: str, found: GroupDifferences | None) -> None:
+    """Of predictions between an attribute's groups, with adversaries or without."""
+    if found is None or found.parity is None:
+        return
+    odds = "" if found.odds is None else f", equalised odds {found.odds:.1%}"
+    typer.echo(
+        f"  differences between its groups {what} adversaries: demographic parity "
+        f"{found.parity:.1%}{odds}"
+    )

@@ -103,7 +103,7 @@ class AttributeRecorder(Callback):
         layers = {one.layer for one in self.adversaries}
         features = {one: _narrowed(features_at(adapter, one, domain)) for one in layers}
         for number, one in enumerate(self.adversaries):
-            found[f"features.{number}"] = features[one.layer]
+            found[f"features.{number}"] = features[one.layer].copy()  # a tensor of its own
             found[f"values.{number}"] = self._values(one)
         if self.class_logits is not None:
             logits = self.class_logits(outputs(adapter.predict, adapter, domain.without_labels()))

@@ -288,7 +288,8 @@ class EvidenceRecorder(Callback):
             trainer.adapter,
             self.held_out,
             self.target,
-            domain_logits=self._judged,
+            # of several adversaries the first may tell another attribute, or more domains
+            domain_logits=self._judged and not trainer.adversaries,
             class_logits=self.class_logits,
         )
         if self._source_inputs is None or self._target_inputs is None:

@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from revgrad.diagnostics.evidence import Evidence
 from revgrad.diagnostics.inputs import shares_of
 from revgrad.diagnostics.label_shift import estimate_label_shift
 from revgrad.diagnostics.vetoes import COLLAPSED_SPREAD, relative_spread
+from revgrad.domains.attributes import DOMAIN
 from revgrad.training.callbacks import EvaluationRecord, TrainingRecord
 from revgrad.training.run import RunConfig
 
@@ -34,6 +35,8 @@ GUESSING_LOSS = math.log(2)
 END, AT_LEAST = 0.1, 3
 #: Domain accuracy and L_d of a domain classifier that has won, and L_d of one that has lost.
 WON_ACCURACY, WON_LOSS, LOST_LOSS = 0.95, 0.15, 1.0
+#: Of what lies between guessing and always right, the share that an adversary has won at.
+WON_SHARE = 0.9
 #: Classes that are effectively predicted beside the first, over those that the source has beside
 #: its first, below which they collapsed.
 FEW_CLASSES = 0.5
@@ -74,11 +77,22 @@ class Observed:
     batch_norm: str | None
     classes: int | None
     reversal: float
+    adversaries: tuple[dict[str, Any], ...] = ()
 
     @property
     def adversarial(self) -> bool:
-        """Whether a domain classifier was trained: other objectives' L_d means something else."""
-        return any(record.domain_accuracy is not None for record in self.training)
+        """Whether one domain classifier of two domains was trained: other objectives' L_d means
+        something else, and adversaries beside it have checks of their own."""
+        trained = any(record.domain_accuracy is not None for record in self.training)
+        return trained and not self.adversaries
+
+    def of_adversary(self, field: str, name: str) -> list[float]:
+        """What is on record of one adversary: `field` is adversary_losses or adversary_scores."""
+        found = [getattr(record, field).get(name) for record in self.training]
+        if name == DOMAIN and all(value is None for value in found):  # the only one
+            own = {"adversary_losses": "domain_loss", "adversary_scores": "domain_accuracy"}
+            return self._known(own[field])
+        return [float(value) for value in found if value is not None and math.isfinite(value)]
 
     def at_end(self, field: str) -> float | None:
         """Mean of a field over the last records that have it."""
@@ -114,6 +128,7 @@ def find_symptoms(
     batch_norm: str | None = None,
     classes: int | None = None,
     reversal: float = 1.0,
+    adversaries: Sequence[dict[str, Any]] = (),
 ) -> tuple[Symptom, ...]:
     """Every symptom that a run shows, the most serious first. Target accuracies are not looked at.
 
@@ -135,6 +150,8 @@ def find_symptoms(
         how many; taken from the evidence where there is some
     reversal
         the share of λ that the objective reverses the gradient by
+    adversaries
+        as a run's configuration describes them
     """
     every = list(records)
     if classes is None and evidence is not None:
@@ -149,6 +166,7 @@ def find_symptoms(
         batch_norm,
         classes,
         reversal,
+        tuple(adversaries),
     )
     found = (check(observed) for check in CHECKS.values())
     shown = [symptom for symptom in found if symptom is not None]
@@ -170,6 +188,7 @@ def symptoms_of_run(
         failure=failure,
         classes=config.class_count,
         reversal=_reversal(config.objective),
+        adversaries=config.adversaries,
     )
 
 
@@ -262,6 +281,74 @@ def domain_classifier_overpowered(run: Observed) -> Symptom | None:
         "A smaller λ, a smaller rate, a larger rate of the domain classifier (--domain-lr-factor).",
         "serious",
     )
+
+
+def adversary_too_strong(run: Observed) -> Symptom | None:
+    """An adversary tells its attribute almost always: the features did not follow."""
+    for about in run.adversaries:
+        scores = run.of_adversary("adversary_scores", about["name"])
+        reversed_by = about["factor"] * (run.at_end("adaptation_factor") or 0.0)
+        if not scores or reversed_by < SMALL_FACTOR:
+            continue
+        score, guessing = float(np.mean(scores[-_window(scores) :])), about["guessing_score"]
+        if score - guessing < WON_SHARE * (1 - guessing):
+            continue
+        return Symptom(
+            "adversary too strong",
+            f"at the end the adversary of '{about['attribute']}' at {about['layer']} tells "
+            f"{score:.1%} (guessing: {guessing:.1%})",
+            "The features still tell the attribute, and an adversary that is certain passes hardly "
+            "a gradient back; or what tells the attribute also tells the classes.",
+            "A larger factor (Adversary(factor=…)), a larger λ or one that grows earlier, an "
+            "earlier layer; where the attribute goes with the classes, conditional='class'.",
+            "serious",
+        )
+    return None
+
+
+def adversary_overpowered(run: Observed) -> Symptom | None:
+    """The loss of an adversary is well above guessing: the features run away from it."""
+    for about in run.adversaries:
+        losses = run.of_adversary("adversary_losses", about["name"])
+        if not losses:
+            continue
+        loss, guessing = float(np.mean(losses[-_window(losses) :])), about["guessing_loss"]
+        if loss < LOST_LOSS / GUESSING_LOSS * guessing:
+            continue
+        return Symptom(
+            "adversary overpowered",
+            f"at the end the loss of the adversary of '{about['attribute']}' at {about['layer']} "
+            f"is {loss:.3f}, above the {guessing:.3f} of guessing",
+            "The reversed gradient moves the features faster than the adversary can follow: it is "
+            "wrong with certainty, which says nothing of whether the attribute is gone.",
+            "A smaller factor (Adversary(factor=…)) or λ, a larger rate of adversaries "
+            "(--domain-lr-factor); features that can't grow (--normalise rms).",
+            "serious",
+        )
+    return None
+
+
+def adversary_never_learned(run: Observed) -> Symptom | None:
+    """The loss of an adversary never left that of guessing."""
+    if len(run.training) < AT_LEAST:
+        return None
+    for about in run.adversaries:
+        losses = run.of_adversary("adversary_losses", about["name"])
+        guessing = about["guessing_loss"]
+        if not losses or not 0.99 * guessing <= min(losses) < LOST_LOSS / GUESSING_LOSS * guessing:
+            continue
+        return Symptom(
+            "adversary never learned",
+            f"the loss of the adversary of '{about['attribute']}' at {about['layer']} was never "
+            f"below {min(losses):.3f} (guessing: {guessing:.3f})",
+            "The features never told the attribute, or the adversary can't see it (too small, rate "
+            "too small, features that are constant).",
+            "Look at the verdict: a fresh classifier says whether the attribute is there. If it "
+            "is, take a wider adversary (Adversary(classifier=…)) or a larger rate of it "
+            "(--domain-lr-factor).",
+            "note",
+        )
+    return None
 
 
 def domain_classifier_never_learned(run: Observed) -> Symptom | None:
@@ -505,6 +592,9 @@ CHECKS: dict[str, Callable[[Observed], Symptom | None]] = {
     "source error rising": source_error_rising,
     "domain classifier overpowered": domain_classifier_overpowered,
     "domain classifier too strong": domain_classifier_too_strong,
+    "adversary overpowered": adversary_overpowered,
+    "adversary too strong": adversary_too_strong,
+    "adversary never learned": adversary_never_learned,
     "λ never grew": factor_never_grew,
     "classes missing in the target": classes_missing,
     "label shift": classes_shifted,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,7 @@ def open_domain(
     weights: str | None = None,
     layout: str = "auto",
     channels: int | None = None,
+    attributes: Sequence[str] = (),
     **folder_options: Any,
 ) -> Domain:
     """The domain a user means by `text`.
@@ -80,10 +81,15 @@ def open_domain(
         columns of a table, or arrays of an `.npz` file, that are the samples' groups and weights
     layout, channels
         of the images of an `.npz` file (see `from_npz`)
+    attributes
+        the same that are attributes of the samples; of a folder, names for its levels above the
+        classes
     """
     name, _, split = text.partition(":")
     if name in DOMAINS:
         _refuse_columns(text, groups, weights)
+        if attributes:
+            raise InputError(f"{text} has no attributes to name '{attributes[0]}'")
         opened: Callable[[str], Domain] = named(DOMAINS[name])
         return _sized(opened(split or "train"), folder_options)
     if is_shards(text):
@@ -101,16 +107,17 @@ def open_domain(
                 labels=not unread,
                 groups=groups,
                 weights=weights,
+                attributes=attributes,
             ),
             folder_options,
         )
     if path.suffix.lower() in TABLE_FILES:
         unread = folder_options.get("labels") is False
         own = None if unread else label
-        return from_table_file(path, own, groups=groups, weights=weights)
+        return from_table_file(path, own, groups=groups, weights=weights, attributes=attributes)
     if path.is_dir():
         _refuse_columns(text, groups, weights)
-        return from_folder(path, **folder_options)
+        return from_folder(path, attributes=attributes, **folder_options)
     if path.exists():
         raise InputError(
             f"{text} is a file, but neither a folder of images nor an .npz file nor a table "

@@ -279,7 +279,7 @@ def _panel(
         predictions(evidence.source_logits[source]),
         predictions(evidence.target_logits[target]),
     )
-    spots = _spots(np.concatenate([cloud.source, cloud.target]))
+    spots = spots_of(np.concatenate([cloud.source, cloud.target]))
     labels = evidence.source_labels
     groups = of_source.classes if labels is None else labels[source]
     picture = _draw_cloud(key, title, spots, groups, of_target.classes)
@@ -355,7 +355,7 @@ def _paths(spots: Array, classes: Array, mark: Callable[[int, int], str]) -> lis
     ]
 
 
-def _spots(points: Array) -> Array:
+def spots_of(points: Array) -> Array:
     """Points to whole pixels of the picture, turned to fill it, proportions kept."""
     points = _turned(points)
     low, high = points.min(axis=0), points.max(axis=0)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from revgrad.diagnostics.scores import SCORES
+from revgrad.reports.attributes import AttributePanel, attribute_panels
 from revgrad.reports.classes import Balance, Confusion, balances, confusion_of
 from revgrad.reports.clouds import (
     CLOUD_POINTS,
@@ -59,6 +60,7 @@ class RunPage:
     measures: tuple[Measure, ...]
     charts: tuple[DrawnChart, ...]
     panels: tuple[CloudPanel, ...]
+    attributes: tuple[AttributePanel, ...]
     confusion: Confusion | None
     balances: tuple[Balance, ...]
     grids: tuple[Grid, ...]
@@ -132,6 +134,7 @@ def page_of_run(
         measures=measures_of(summary),
         charts=charts,
         panels=pair.panels,
+        attributes=attribute_panels(summary, points, lay_out),
         confusion=confusion,
         balances=() if evidence is None else balances(evidence, classes),
         grids=images.grids,

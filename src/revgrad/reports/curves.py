@@ -239,8 +239,36 @@ def draw_chart(chart: Chart) -> DrawnChart:
 def charts_of_run(summary: RunSummary) -> list[Chart]:
     """One run's curves in colour, its baseline's in grey. Both domains share a metric's picture."""
     found = [_chart(curve, _with_baseline(curve, summary, "plain"), [summary]) for curve in CURVES]
+    found += _adversary_charts(summary)
     found += [_held_out(name, summary) for name in evaluated_metrics([summary])]
     return [chart for chart in found if chart.has_values]
+
+
+def _adversary_charts(summary: RunSummary) -> list[Chart]:
+    """How well each adversary tells its attribute as training goes on."""
+    found = []
+    for number, about in enumerate(summary.config.adversaries):
+        name, categories = about["name"], about["values"] is not None
+        records = [r for r in summary.training if name in r.adversary_scores]
+        line = CurveLine(
+            "this run",
+            "plain",
+            tuple(r.step for r in records),
+            tuple(r.adversary_scores[name] for r in records),
+        )
+        what = "samples that it tells right" if categories else "the variance that it explains"
+        curve = Curve(
+            f"adversary_{number}",
+            f"Adversary of {about['attribute']} at {about['layer']}",
+            "share of samples" if categories else "share of the variance",
+            f"The share of {what}. At the dashed line it guesses: the features do not tell, or it "
+            "never learned.",
+            share=categories,
+            level=(about["guessing_score"], "guessing"),
+            floor=None if categories else -1.0,
+        )
+        found.append(_chart(curve, [line] if line.steps else [], [summary]))
+    return found
 
 
 def charts_of_runs(runs: Sequence[RunSummary], names: Sequence[str]) -> list[Chart]:
@@ -458,6 +486,8 @@ def _values(curve: Curve, summary: RunSummary) -> list[tuple[int, float]]:
 
 def _chart(curve: Curve, series: Sequence[CurveLine], runs: Sequence[RunSummary]) -> Chart:
     adversarial = any(r.domain_accuracy is not None for run in runs for r in run.training)
+    # beside other adversaries, or of more than two domains, guessing is elsewhere
+    pairs = adversarial and not any(run.config.adversaries for run in runs)
     title, says, unit = curve.title, curve.says, curve.unit
     if curve.field == "domain_loss" and not adversarial:
         title, says, unit = "Loss between domains", "What the objective adds for the domains.", ""
@@ -472,7 +502,7 @@ def _chart(curve: Curve, series: Sequence[CurveLine], runs: Sequence[RunSummary]
         tuple(one for one in series if one.steps),
         says,
         share=curve.share,
-        level=curve.level if adversarial or not curve.adversarial else None,
+        level=curve.level if pairs or not curve.adversarial else None,
         floor=curve.floor,
         steps=max(run.steps for run in runs),
         broken=_first_broken(runs[0]) if len(runs) == 1 else None,

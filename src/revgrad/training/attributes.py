@@ -43,7 +43,8 @@ class DescribedAdversary:
 def described_adversaries(
     objective: Objective, adapter: DomainAdapter, batches: PairedBatches
 ) -> list[DescribedAdversary]:
-    """Every adversary of a training; none where it is the one domain classifier of two domains.
+    """Every adversary of a training; none where it is the one domain classifier of a source and a
+    target.
 
     Attributes that are the label are refused, and "domain" where there is one domain only.
     """
@@ -55,7 +56,7 @@ def described_adversaries(
                 f"the adversary of '{DOMAIN}' needs two domains or more: give a target, or name "
                 "another attribute"
             )
-        if objective.is_plain and count == 2:
+        if objective.is_plain and count == 2 and batches.sources == 1:
             return []
     elif count > 2 and getattr(adapter.domain_classifier, "domains", 0) == count:
         adversaries, names = (Adversary(layer=adapter.layer),), (DOMAIN,)
