@@ -520,8 +520,11 @@ def _automatic(
         return train(network, unjudged(network, shaped.source, shaped.target, task, changes))
     if run is not None:
         refuse_other_run(run)
+    held_out, target = shaped.held_out, shaped.target
+    assert held_out is not None
+    assert target is not None
     choice, chosen, start = Automatic(
-        shaped.source, shaped.held_out, shaped.target, train, run, evidence_samples or 2000
+        shaped.source, held_out, target, train, run, evidence_samples or 2000
     ).fit(network, changes)
     assert isinstance(chosen, Adapted)
     assert isinstance(start, Adapted)

@@ -39,6 +39,27 @@ def training(n: int = 40, **fields: Callable[[float], float | None]) -> list[Rec
     return found
 
 
+#: An adversary as a run's configuration describes it.
+SITE = {
+    "name": "site",
+    "attribute": "site",
+    "layer": "lower",
+    "factor": 1.0,
+    "values": ["a", "b", "c"],
+    "guessing_loss": 1.1,
+    "guessing_score": 0.4,
+}
+
+
+def of_site(loss: float, score: float) -> list[Record]:
+    """A training with an adversary that does so well throughout."""
+    shown: Any = {
+        "adversary_losses": lambda p: {"site": loss},
+        "adversary_scores": lambda p: {"site": score},
+    }
+    return training(**shown)
+
+
 def evaluations(*accuracies: float, loss: float = 0.1) -> list[Record]:
     return [
         EvaluationRecord(500 * i, accuracy, loss, None, None, 1.0)
@@ -110,6 +131,9 @@ ILL: dict[str, tuple[list[Record], dict[str, Any]]] = {
         training(domain_loss=lambda p: 0.6931, domain_accuracy=lambda p: 0.5),
         {},
     ),
+    "adversary too strong": (of_site(0.05, 0.99), {"adversaries": [SITE]}),
+    "adversary overpowered": (of_site(1.8, 0.3), {"adversaries": [SITE]}),
+    "adversary never learned": (of_site(1.1, 0.4), {"adversaries": [SITE]}),
     "stopped early": (training(), {"steps": 5000}),
     "BatchNorm sees two domains": (training(), {"batch_norm": "joint"}),
 }
