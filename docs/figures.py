@@ -1,8 +1,7 @@
 """The figures of the pages as SVG, in light and dark: docs/images/NAME-light.svg, NAME-dark.svg.
 
 python docs/figures.py                   those made of records: tables, error curves, architecture
-python docs/figures.py --moons           the two moons too, trained anew
-python docs/figures.py --hero demo       the hero too, from the runs that `revgrad demo` left there
+python docs/figures.py --moons           the two moons and the hero too, trained anew
 
 A page names the light one; the site shows the one that fits (docs/website.py). Text is at least 11
 pixels at a phone's 360.
@@ -12,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +27,6 @@ sys.path += [str(ROOT / "docs"), str(ROOT / "examples"), str(ROOT / "studies" / 
 WIDTH = 440.0
 #: Title, points, whether each is right and its class, a grid's cells.
 Moons = tuple[str, np.ndarray, np.ndarray, np.ndarray]
-#: Title, what is said below it, points of source and of target.
-HeroPanel = tuple[str, str, np.ndarray, np.ndarray]
 #: Method, value, deviation, published value.
 Row = tuple[str, float, float | None, float | None]
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
@@ -367,8 +365,10 @@ def draw_architecture(colours: Colours) -> None:
 # -- points ----------------------------------------------------------------------------------------
 
 
-def draw_moons(colours: Colours, panels: Sequence[Moons]) -> None:
+def draw_moons(name: str, colours: Colours, panels: Sequence[Moons], sentence: str = "") -> None:
     """Side by side: the border of each model over the target's points; hollow: predicted wrong.
+
+    The hero is the same with what the verdict says below.
 
     `panels` are (title, points, right and class of each, the cells of a grid that class 1 holds).
     """
@@ -384,9 +384,9 @@ def draw_moons(colours: Colours, panels: Sequence[Moons]) -> None:
             unit = (at - low) / (high - low)
             return np.stack([x0 + side * unit[..., 0], 44.0 + side * (1 - unit[..., 1])], axis=-1)
 
-        name, _, share = title.partition(": ")
+        model, _, share = title.partition(": ")
         parts += [
-            text(x0 + 2, 18, name, colours.text, 13.5, font_weight=600),
+            text(x0 + 2, 18, model, colours.text, 13.5, font_weight=600),
             text(x0 + 2, 35, share, colours.quiet, 12),
             element("rect", x=x0, y=y0, width=side, height=side, fill=colours.fill, rx=4),
         ]
@@ -433,13 +433,18 @@ def draw_moons(colours: Colours, panels: Sequence[Moons]) -> None:
             11.5,
         )
     )
-    write(
-        "two-moons",
-        colours,
-        (WIDTH, 44 + side + 32),
-        "Two moons, turned: the border before and after",
-        parts,
-    )
+    y = 44 + side + 32
+    if sentence:
+        said = "Verdict, without target labels:"
+        parts.append(text(10, y + 12, said, colours.text, 12.5, font_weight=600))
+        lines = textwrap.wrap(sentence, 62)
+        parts += [
+            text(10, y + 31 + 18 * number, line, colours.text, 12.5)
+            for number, line in enumerate(lines)
+        ]
+        y += 24 + 18 * len(lines)
+    label = f"Two moons, turned: the border before and after adaptation. {sentence}"
+    write(name, colours, (WIDTH, y), label.strip(), parts)
 
 
 def moons() -> list[Moons]:
@@ -463,103 +468,30 @@ def moons() -> list[Moons]:
     return panels
 
 
-def clouds(demo: Path) -> tuple[list[HeroPanel], str]:
-    """Features of the demo's source-only and recommended networks in the plane, and the verdict."""
-    from revgrad.diagnostics import read_evidence, verdict
-    from revgrad.domains.domain import spaced_indices
-    from revgrad.reports.clouds import tsne_cloud
+def verdict_on_moons() -> str:
+    """What the verdict says of the adapted model, by the source-only network of its budget."""
+    from two_moons import two_moons
 
-    run = demo / "recommended-0"
-    judged = verdict(run)
-    panels = []
-    for title, folder, estimate in (
-        ("Source only", run / "baseline", judged.baseline),
-        ("Adapted", run, judged.estimate),
-    ):
-        recorded = read_evidence(folder)
-        assert recorded is not None
-        assert recorded.end is not None
-        assert estimate is not None
-        both = [
-            features[spaced_indices(len(features), min(400, len(features)))]
-            for features in (recorded.end.source_features, recorded.end.target_features)
-            if features is not None
-        ]
-        cloud = tsne_cloud(title, *both)
-        panels.append((title, f"estimated {estimate.value:.0%} right", cloud.source, cloud.target))
-    return panels, judged.sentence
+    from revgrad import DANNClassifier
 
-
-def draw_hero(colours: Colours, panels: Sequence[HeroPanel], sentence: str) -> None:
-    """Before and after side by side, and what the verdict says."""
-    side, gap = (WIDTH - 30) / 2, 10.0
-    parts: list[Element] = []
-    for number, (title, said, source, target) in enumerate(panels):
-        x0 = 10 + number * (side + gap)
-        every = np.concatenate([source, target])
-        low, span = every.min(axis=0), np.ptp(every, axis=0)
-        parts += [
-            text(x0 + 2, 19, title, colours.text, 14, font_weight=600),
-            text(x0 + 2, 36, said, colours.quiet, 12),
-            element("rect", x=x0, y=46, width=side, height=side, fill=colours.fill, rx=4),
-        ]
-        for points, shade in ((source, colours.source), (target, colours.target)):
-            unit = (points - low) / span
-            dots = "".join(
-                f"M{x0 + 8 + (side - 16) * x:.1f} {54 + (side - 16) * y:.1f}h0" for x, y in unit
-            )
-            parts.append(
-                element(
-                    "path",
-                    d=dots,
-                    stroke=shade,
-                    stroke_width=3.6,
-                    stroke_linecap="round",
-                    stroke_opacity=".75",
-                )
-            )
-    y = 46 + side + 20
-    for x, shade, name in (
-        (16, colours.source, "source: MNIST, labelled"),
-        (200, colours.target, "target: digits over photographs"),
-    ):
-        parts += [
-            element("circle", cx=x, cy=y - 4, r=4.5, fill=shade),
-            text(x + 10, y, name, colours.quiet, 12),
-        ]
-    lines, line = [], ""
-    for word in sentence.split():
-        if len(line) + len(word) > 62:
-            lines.append(line)
-            line = ""
-        line = f"{line} {word}".strip()
-    lines.append(line)
-    parts.append(
-        text(10, y + 28, "Verdict, without target labels:", colours.text, 12.5, font_weight=600)
-    )
-    parts += [
-        text(10, y + 47 + 18 * number, words, colours.text, 12.5)
-        for number, words in enumerate(lines)
-    ]
-    label = f"Features of both domains before and after adaptation. {sentence}"
-    write("hero", colours, (WIDTH, y + 42 + 18 * len(lines)), label, parts)
+    (x, y), (target, _) = two_moons(0), two_moons(1000, 35.0)
+    model = DANNClassifier(random_state=0, baseline=True).fit(x, y, X_target=target)
+    return f"{model.verdict_.outcome}. {model.verdict_.sentence}"
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--moons", action="store_true")
-    options.add_argument("--hero", type=Path)
-    given = options.parse_args()
-    panels = moons() if given.moons else []
-    shown = clouds(given.hero) if given.hero else None
+    panels, sentence = [], ""
+    if options.parse_args().moons:
+        panels, sentence = moons(), verdict_on_moons()
     for colours in (LIGHT, DARK):
         draw_tables(colours)
         draw_semi_supervised(colours)
         draw_architecture(colours)
         if panels:
-            draw_moons(colours, panels)
-        if shown:
-            draw_hero(colours, *shown)
+            draw_moons("two-moons", colours, panels)
+            draw_moons("hero", colours, panels, sentence)
 
 
 if __name__ == "__main__":

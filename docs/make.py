@@ -16,7 +16,7 @@ import tomllib
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -256,6 +256,28 @@ def architecture() -> Slots:
             if not json.loads(line)["name"].startswith("scale: ")  # docs/scale.md shows these
         ],
     }
+
+
+def peers() -> Slots:
+    """One piece of work by several libraries: CPU time beside the loop by hand, and accuracy."""
+    measured = (ROOT / "benchmarks" / "peers" / "measured.jsonl").read_text(encoding="utf-8")
+    found = [json.loads(line) for line in measured.splitlines()]
+    loop = {one["seed"]: one["cpu_seconds"] for one in found if one["library"] == "loop"}
+    rows = []
+    for library in dict.fromkeys(one["library"] for one in found):
+        own = [one for one in found if one["library"] == library]
+        ratio = median(one["cpu_seconds"] / loop[one["seed"]] for one in own)
+        accuracy = 100 * fmean(one["accuracy"] for one in own)
+        rows.append(
+            {
+                "library": library,
+                "version": own[0]["version"].partition("+")[0],
+                "seeds": len(own),
+                "ratio": f"{ratio:.2f}",
+                "accuracy": f"{accuracy:.1f} %",
+            }
+        )
+    return {"rows": rows}
 
 
 def choosing() -> Slots:
@@ -525,6 +547,7 @@ PAGES: dict[str, tuple[str, Callable[[], Slots]]] = {
     "docs/estimators.md": ("estimators.md.jinja", estimators),
     "docs/house-numbers.md": ("house-numbers.md.jinja", reversal_study),
     "docs/is-it-working.md": ("is-it-working.md.jinja", is_it_working),
+    "docs/peers.md": ("peers.md.jinja", peers),
     "docs/reliability.md": ("reliability.md.jinja", reliability),
     "docs/results.md": ("results.md.jinja", results),
     "docs/reversal-study.md": ("reversal-study.md.jinja", reversal_study),
