@@ -23,7 +23,7 @@ from revgrad.reports.svg import element
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
-sys.path += [str(ROOT / "docs"), str(ROOT / "examples"), str(ROOT / "studies" / "reversal")]
+sys.path += [str(ROOT / "docs"), str(ROOT / "studies" / "reversal")]
 WIDTH = 440.0
 #: Title, points, whether each is right and its class, a grid's cells.
 Moons = tuple[str, np.ndarray, np.ndarray, np.ndarray]
@@ -447,36 +447,32 @@ def draw_moons(name: str, colours: Colours, panels: Sequence[Moons], sentence: s
     write(name, colours, (WIDTH, y), label.strip(), parts)
 
 
-def moons() -> list[Moons]:
-    """The panels of `examples/two_moons.py`, seed 0."""
-    from two_moons import two_moons
+def two_moons(seed: int, turn: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """600 points and their classes, turned about the origin by `turn` degrees."""
+    from sklearn.datasets import make_moons
 
+    points, classes = make_moons(600, noise=0.1, random_state=seed)
+    angle = np.deg2rad(turn)
+    matrix = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    return (points @ matrix).astype(np.float32), classes
+
+
+def moons() -> tuple[list[Moons], str]:
+    """The data of `examples/two_moons.py`, seed 0, before and after, and the verdict."""
     from revgrad import DANNClassifier
 
     (x, y), (target, truth) = two_moons(0), two_moons(1000, 35.0)
     low, high = target.min(axis=0) - 0.4, target.max(axis=0) + 0.4
     axes = [np.linspace(a, b, 81)[:-1] + (b - a) / 160 for a, b in zip(low, high, strict=True)]
     grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2).astype(np.float32)
+    adapted = DANNClassifier(random_state=0, baseline=True).fit(x, y, X_target=target)
+    alone = DANNClassifier(method="source-only", random_state=0).fit(x, y)
     panels = []
-    for title, model in {
-        "Source only": DANNClassifier(random_state=0).fit(x, y),
-        "Adapted": DANNClassifier(random_state=0).fit(x, y, X_target=target),
-    }.items():
+    for title, model in {"Source only": alone, "Adapted": adapted}.items():
         right = np.stack([model.predict(target) == truth, truth], axis=1).astype(int)
         said = f"{title}: {right[:, 0].mean():.0%} of the target right"
         panels.append((said, target, right, model.predict(grid).reshape(80, 80).astype(int)))
-    return panels
-
-
-def verdict_on_moons() -> str:
-    """What the verdict says of the adapted model, by the source-only network of its budget."""
-    from two_moons import two_moons
-
-    from revgrad import DANNClassifier
-
-    (x, y), (target, _) = two_moons(0), two_moons(1000, 35.0)
-    model = DANNClassifier(random_state=0, baseline=True).fit(x, y, X_target=target)
-    return f"{model.verdict_.outcome}. {model.verdict_.sentence}"
+    return panels, f"{adapted.verdict_.outcome}. {adapted.verdict_.sentence}"
 
 
 def main() -> None:
@@ -484,7 +480,7 @@ def main() -> None:
     options.add_argument("--moons", action="store_true")
     panels, sentence = [], ""
     if options.parse_args().moons:
-        panels, sentence = moons(), verdict_on_moons()
+        panels, sentence = moons()
     for colours in (LIGHT, DARK):
         draw_tables(colours)
         draw_semi_supervised(colours)

@@ -95,7 +95,7 @@ def by_skada(work: Work, network: nn.Sequential) -> nn.Module:
     y = np.concatenate([work.labels, np.full(len(work.target), -1)])
     domains = np.concatenate([np.ones(len(work.source)), -2 * np.ones(len(work.target))])
     epochs = max(1, round(work.steps / (max(len(work.source), len(work.target)) // BATCH)))
-    head = nn.Sequential(*domain_head(work.width), nn.Sigmoid())
+    head = nn.Sequential(*domain_head(work.width), nn.Sigmoid(), nn.Flatten(0))
     net = DANN(
         network,
         layer_name="0",

@@ -57,7 +57,7 @@ def from_shards(
     Parameters
     ----------
     shards
-        a pattern ("train-{000..099}.tar", "data/*.parquet", "http://host/a-{0..9}.tar") or a list
+        a pattern (`train-{000..099}.tar`, `data/*.parquet`, `http://host/a-{0..9}.tar`) or a list
         of paths and addresses. `.tar` as WebDataset writes them (`key.jpg`, `key.cls`), `.parquet`,
         and `.arrow` as Hugging Face `datasets` writes them
     inputs
