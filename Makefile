@@ -7,6 +7,7 @@
 # make faults  every promise under faults, about an hour; goes on where it was
 # make mutants the most important lines, broken one by one: the tests must notice each
 # make lowest  the core tests on the lowest versions that pyproject.toml names; make newest: the newest
+# make scale   how step and memory grow, and what reading ahead gains: docs/scale.md
 # make docs    the pages that are made of records and of --help, and the site: build/site/index.html
 # make package build/: sdist and wheel, checked, installed in an empty environment and tried
 PYTHON ?= python3
@@ -61,6 +62,9 @@ mutants: .venv
 
 lowest newest: .venv
 	$(BIN)/python tests/faults/versions.py $@
+
+scale: .venv
+	for name in growth reading; do OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py --json || exit 1; done > benchmarks/scale.jsonl
 
 .venv/.docs: .venv
 	$(PIP) $(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'

@@ -278,6 +278,32 @@ def peers() -> Slots:
             }
         )
     return {"rows": rows}
+def scale() -> Slots:
+    """How a step and memory grow, and what reading ahead gains."""
+    record = ROOT / "benchmarks" / "scale.jsonl"
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    named = {line["name"].removeprefix("scale: "): line for line in lines}
+    growth = []
+    for name, line in named.items():
+        if not name.endswith(", step s"):
+            continue
+        what = name.removesuffix(", step s")
+        kind, number = what.split(" ")
+        growth.append(
+            {
+                "kind": kind,
+                "number": number,
+                "seconds": f"{line['value']:.2g}",
+                "megabytes": f"{named[f'{what}, peak MB']['value']:.0f}",
+            }
+        )
+    grown = (", step s", ", peak MB")
+    reading = [
+        {"name": name, **{k: f"{line[k]:.3g}" for k in ("value", "reference", "ratio")}}
+        for name, line in named.items()
+        if not name.endswith(grown)
+    ]
+    return {"growth": growth, "reading": reading}
 
 
 def choosing() -> Slots:
@@ -552,6 +578,7 @@ PAGES: dict[str, tuple[str, Callable[[], Slots]]] = {
     "docs/results.md": ("results.md.jinja", results),
     "docs/reversal-study.md": ("reversal-study.md.jinja", reversal_study),
     "docs/runs.md": ("runs.md.jinja", runs),
+    "docs/scale.md": ("scale.md.jinja", scale),
     "docs/selection.md": ("selection.md.jinja", selection),
 }
 

@@ -8,6 +8,8 @@ import http.server
 import io
 import json
 import pickle
+import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -25,7 +27,15 @@ from revgrad._permutation import BlockShuffle
 from revgrad.domains import download
 from revgrad.errors import DataError, InputError, RevgradError
 from revgrad.training.paired_batches import PairedBatches
-from tiny import Images, checkpoint_digest, image_trainer, images, seeded, weights_digest
+from tiny import (
+    Images,
+    checkpoint_digest,
+    environment,
+    image_trainer,
+    images,
+    seeded,
+    weights_digest,
+)
 
 LENGTHS = (7, 20, 13)
 
@@ -251,6 +261,28 @@ def test_labels_of_a_target_in_shards_change_nothing(tmp_path: Path) -> None:
         )  # fmt: skip
         found.append(weights_digest(network))
     assert found[0] == found[1]
+
+
+@pytest.mark.slow
+def test_from_the_command_line_on_two_processes(tmp_path: Path) -> None:
+    """As docs/scale.md says it: torchrun, shards, parts of a batch; the run can be loaded."""
+    pattern = write_tars(tmp_path / "d")
+    run = ["train", "--source", pattern, "--target", pattern, "--method", "adversarial"]
+    run += ["--network", "compact", "--steps", "3", "--batch-size", "24", "--micro-batch", "8"]
+    run += ["--held-out", "0.3", "--quiet"]
+    for processes in (1, 2):
+        folder = tmp_path / f"run{processes}"
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+                *("--nproc-per-node", str(processes), "-m", "revgrad", *run, "-o", str(folder)),
+            ],
+            env=environment(REVGRAD_CACHE=str(tmp_path / "cache")),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert Run(folder).checkpoint().step == 3
 
 
 # -- what is damaged, one line each ---------------------------------------------------------------

@@ -94,8 +94,9 @@ def open_domain(
         return _sized(opened(split or "train"), folder_options)
     if is_shards(text):
         _refuse_columns(text, groups, weights)
-        read = {k: v for k, v in folder_options.items() if k in ("size", "fit", "labels")}
-        return from_shards(text, label=label, name=text, **read)
+        read = {k: v for k, v in folder_options.items() if k in ("size", "fit", "classes")}
+        unread = folder_options.get("labels") is False
+        return from_shards(text, label=label, labels=not unread, name=text, **read)
     path = Path(text).expanduser()
     if path.suffix.lower() == ".npz" and not path.is_dir():
         unread = folder_options.get("labels") is False
