@@ -522,20 +522,21 @@ def is_it_working() -> Slots:
 
 def estimators() -> Slots:
     """scikit-learn's checks that the estimators do not pass, from the list that the test reads;
-    what the examples measured."""
+    sentiment across domains."""
     exceptions = json.loads((ROOT / "docs" / "check_estimator.json").read_text(encoding="utf-8"))
     listed = "\n".join(f"| `{name}` | {why} |" for name, why in exceptions.items())
-    return {"exceptions": listed, "examples": examples_table()}
+    return {"exceptions": listed, "sentences": sentences_table()}
 
 
-def examples_table() -> str:
-    """What the examples measured when they were run whole (studies/examples)."""
-    lines = ["| example | target, each seed | mean |", "| --- | --- | --- |"]
-    for path in sorted((ROOT / "studies" / "examples").glob("*.json")):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        for name, values in record["scores"].items():
-            shown = " ".join(short(value, 3) for value in values)
-            lines.append(f"| `{path.stem}.py`: {name} | {shown} | {short(fmean(values), 3)} |")
+def sentences_table() -> str:
+    """Sentiment across domains (studies/examples/sentence_pairs.jsonl)."""
+    path = ROOT / "studies" / "examples" / "sentence_pairs.jsonl"
+    found: dict[str, dict[str, str]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        one = json.loads(line)
+        found.setdefault(one["pair"], {})[one["method"]] = short(one["accuracy"], 3)
+    lines = ["| pair | source only | matched |", "| --- | --- | --- |"]
+    lines += [f"| {pair} | {by['source only']} | {by['matched']} |" for pair, by in found.items()]
     return "\n".join(lines)
 
 
