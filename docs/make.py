@@ -394,8 +394,11 @@ def office_caltech() -> Slots:
             b if oracle and b is not None else c for b, c in zip(best, chosen, strict=True)
         )
 
+    trained = {(record.method, record.cell) for record in found}
     rows = []
     for method in CHOSEN_METHODS if cells else ():
+        if not trained.issuperset((method, cell) for cell in cells):
+            continue  # a mean is of all pairs
         by_pair = [mean(method, cell) for cell in cells]
         best = fmean(mean(method, cell, oracle=True) for cell in cells)
         rows.append(
