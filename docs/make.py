@@ -278,6 +278,8 @@ def peers() -> Slots:
             }
         )
     return {"rows": rows}
+
+
 def scale() -> Slots:
     """How a step and memory grow, and what reading ahead gains."""
     record = ROOT / "benchmarks" / "scale.jsonl"

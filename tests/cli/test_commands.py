@@ -15,7 +15,7 @@ from shown import Shown
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Options of other programs that our texts name.
-OTHERS = {"--nproc-per-node", "--max-restarts"}
+OTHERS = {"--nproc-per-node", "--max-restarts", "--only-binary", "--no-binary", "--no-deps"}
 #: Made from records of earlier runs, whose commands were as they are there.
 MADE = {"results.md", "cli.md"}
 

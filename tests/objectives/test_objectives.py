@@ -225,7 +225,7 @@ def test_cut_and_tap_agree(
     batch = data()
     traced = adapter(build, layer)
     monkeypatch.setattr(
-        "revgrad.adapter.cut", lambda n, name, **rest: cut(n, name, tap=True, **rest)
+        "revgrad.adapter.cut", lambda n, name, **rest: cut(n, name, **{**rest, "tap": True})
     )
     tapped = adapter(build, layer)
     assert traced.cut.traced

@@ -166,6 +166,8 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         def trained(
             source: Domain, recipe: Recipe, run: Path | str | None = None, baseline: bool = False
         ) -> Adapted:
+            changes: RecipeChanges = {**self._changes()} if automatic else {}
+            changes["seed"] = seed
             return adapt(
                 self._build(source.shape, seed) if kept is None else copy.deepcopy(kept),
                 source,
@@ -177,7 +179,7 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
                 run=run,
                 baseline=baseline,
                 progress=self.verbose,
-                **{**(self._changes() if automatic else {}), "seed": seed},
+                **changes,
             )
 
         recipe = self._recipe(source, target)
