@@ -30,7 +30,8 @@ class Line(NamedTuple):
 
 
 def gains(records: Iterable[dict[str, object]]) -> dict[str, list[float]]:
-    """Each method's accuracy less that of source only, of the same pair and seed."""
+    """Each method's accuracy less that of source only, of the same pair and seed; of a record that
+    has a `baseline` of its own, less that."""
     rows = list(records)
     below = {
         (r["pair"], r["seed"]): float(str(r["accuracy"]))
@@ -40,7 +41,8 @@ def gains(records: Iterable[dict[str, object]]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = defaultdict(list)
     for r in rows:
         if r["method"] != "source only":
-            gain = float(str(r["accuracy"])) - below[r["pair"], r["seed"]]
+            baseline = float(str(r.get("baseline", below[r["pair"], r["seed"]])))
+            gain = float(str(r["accuracy"])) - baseline
             found[str(r["method"])].append(gain)
     return found
 

@@ -108,6 +108,7 @@ def records(name: str, seed: int) -> Iterator[dict[str, Any]]:
         "method": "auto",
         "seed": seed,
         "accuracy": _accuracy(auto, data),
+        "baseline": _accuracy(auto.baseline, data),
         "seconds": round(seconds, 2),
         "chosen": auto.choice.chosen,
     }
