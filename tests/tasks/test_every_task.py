@@ -161,7 +161,7 @@ def test_from_the_command_line(
         return shown.out
 
     train = "train --source source.npz --target target.npz --test test.npz --network mine:network"
-    train += " --layer lower --steps 6 --batch-size 20 --domain-classifier 4 --quiet -o run"
+    train += " --recipe paper --layer lower --steps 6 --batch-size 20 --domain-classifier 4 --quiet -o run"
     said = run(*train.split(), *given)
     by_hand = adapt(
         revgrad.networks.build_network(

