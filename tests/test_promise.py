@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ def test_folder_names_of_the_target_decide_nothing(folders: list[Path], tmp_path
         for target, run in zip(given, runs, strict=True)
     ]
     assert len({digest(one) for one in found}) == 1
-    assert len({str(one.verdict()) for one in found}) == 1
+    assert len({str(replace(one.verdict(), seconds=0.0)) for one in found}) == 1
     ends = {(run / "evidence" / "end.safetensors").read_bytes() for run in runs}
     assert len(ends) == 1
     identities = [revgrad.Run(run).config.identity() for run in runs]

@@ -241,7 +241,7 @@ COMMANDS = [
     (f"{TRAIN} --target torn.npz", "torn.npz is not an .npz file, or was cut short"),
     (f"{TRAIN} --target notes.txt", "neither a folder of images nor an .npz file nor a table"),
     (f"{TRAIN} --target digit", "no domain 'digit'; did you mean 'digits'"),
-    (f"{TRAIN} --source t.csv", "--label is missing … columns: u, v"),
+    ("train --source t.csv --target b.npz -o run", "--label is missing … columns: u, v"),
     (f"{TRAIN} --source t.csv --label w", "no column 'w'"),
     (f"{TRAIN} --network compct", "compct … compact"),
     (f"{TRAIN} --network compact", "'compact' takes images … perceptron"),

@@ -482,6 +482,7 @@ def _automatic(
     assert data.target is not None  # `_Data.of` has asked for it
     known = given.pop("provenance")
     shaped = data.with_one_shape()
+    check_domains(shaped.sources, shaped.targets)
     assert shaped.target is not None
     whole = STABILISED.changed(changes)
     probe = _adapter(

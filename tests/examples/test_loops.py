@@ -35,6 +35,7 @@ def ours(source: Any, target: torch.Tensor) -> list[torch.Tensor]:
         source,
         target,
         layer="3",
+        recipe="paper",
         preprocessing=Preprocessing.identity(),
         domain_classifier=(64,),
         held_out=0,

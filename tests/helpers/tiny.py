@@ -26,6 +26,7 @@ from revgrad import (
     from_arrays,
     from_dataset,
 )
+from revgrad.cutting import cut
 from revgrad.preprocessing import Preprocessing
 
 HERE = Path(__file__).parent
@@ -212,3 +213,9 @@ def environment(**more: str) -> dict[str, str]:
 
 def command(script: Path, *arguments: str) -> list[str]:
     return [sys.executable, str(script), *arguments]
+
+
+def cut_by_tap(monkeypatch: Any, tap: bool = True) -> None:
+    """Adapters that are made from now on tap their networks, or trace them."""
+    for place in ("revgrad.adapter.cut", "revgrad.cutting.cuts.cut"):
+        monkeypatch.setattr(place, lambda *of, **how: cut(*of, **{**how, "tap": tap}))

@@ -278,7 +278,9 @@ def test_one_folder_holds_one_search(whole: SearchResult, tmp_path: Path) -> Non
 
 
 def test_scores_that_a_training_can_not_give_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"'seed-agreement' needs seed_logits.*can take: estim"):
+    with pytest.raises(
+        InputError, match=r"'seed-agreement' needs seed_logits.*can take: trust, estim"
+    ):
         Search(tmp_path, SPACE, START, score="seed-agreement")
     with pytest.raises(UnknownNameError, match="no score 'accuracy'"):
         Search(tmp_path, SPACE, START, score="accuracy")

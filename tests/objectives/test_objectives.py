@@ -24,13 +24,12 @@ from revgrad import (
     MeanMatching,
     Supervised,
     TwoLosses,
-    cut,
 )
 from revgrad.batch import Samples
 from revgrad.errors import InputError
 from revgrad.objectives import OBJECTIVES, NeedsHead, cross_entropy, domain_loss, squared_error
 from revgrad.objectives.losses import domain_decisions
-from tiny import Perceptron, Residual, seeded
+from tiny import Perceptron, Residual, cut_by_tap, seeded
 
 FACTORS = (0.0, 0.3, 2.0)
 
@@ -224,9 +223,7 @@ def test_cut_and_tap_agree(
 ) -> None:
     batch = data()
     traced = adapter(build, layer)
-    monkeypatch.setattr(
-        "revgrad.adapter.cut", lambda n, name, **rest: cut(n, name, **{**rest, "tap": True})
-    )
+    cut_by_tap(monkeypatch)
     tapped = adapter(build, layer)
     assert traced.cut.traced
     assert not tapped.cut.traced
@@ -237,9 +234,7 @@ def test_cut_and_tap_agree(
 
 @pytest.mark.parametrize("tap", [False, True])
 def test_a_deep_copy_is_a_whole_of_its_own(tap: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "revgrad.adapter.cut", lambda n, name, **rest: cut(n, name, tap=tap, **rest)
-    )
+    cut_by_tap(monkeypatch, tap)
     original, batch = adapter(), data()
     expected = gradients(Adversarial(), original, batch, 0.5)
     original.network.relu.eval()

@@ -21,7 +21,7 @@ from revgrad.tasks.metrics import shown_metrics
 from revgrad.training.record import read_record
 from shown import Shown
 from task_cases import CASES, Case, Dict, Vectors
-from tiny import weights_digest
+from tiny import cut_by_tap, weights_digest
 
 SHORT: dict[str, Any] = {
     "recipe": "paper",
@@ -161,7 +161,8 @@ def test_from_the_command_line(
         return shown.out
 
     train = "train --source source.npz --target target.npz --test test.npz --network mine:network"
-    train += " --recipe paper --layer lower --steps 6 --batch-size 20 --domain-classifier 4 --quiet -o run"
+    train += " --recipe paper --layer lower --steps 6 --batch-size 20 --domain-classifier 4"
+    train += " --quiet -o run"
     said = run(*train.split(), *given)
     by_hand = adapt(
         revgrad.networks.build_network(
@@ -228,9 +229,8 @@ class TestOutputPart:
     def test_the_part_that_is_meant_is_trained_and_given(
         self, tap: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        from revgrad.cutting import cut
 
-        monkeypatch.setattr("revgrad.adapter.cut", lambda *of, **how: cut(*of, **how, tap=tap))
+        cut_by_tap(monkeypatch, tap)
         source, (inputs, labels) = self.data.source(), self.data.target()
         plain = trained(self.data)
         with torch.random.fork_rng(devices=[]):

@@ -16,7 +16,16 @@ import revgrad
 from revgrad import Callback, Constant, Domain, GradientReversal, Run, from_arrays
 from revgrad.preprocessing import Preprocessing
 from revgrad.training.checkpoint import optimiser_state
-from tiny import Images, Perceptron, image_trainer, images, seeded, vectors, weights_digest
+from tiny import (
+    Images,
+    Perceptron,
+    cut_by_tap,
+    image_trainer,
+    images,
+    seeded,
+    vectors,
+    weights_digest,
+)
 from tiny import digest as tensor_digest
 
 METHODS = ("adversarial", "adversarial-entropy", "two-losses", "mean-matching", "kernel-matching")
@@ -182,11 +191,8 @@ class AlexLike(nn.Module):
 def test_an_in_place_relu_does_not_overwrite_the_features(
     layer: str, tap: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from revgrad.cutting import cut
 
-    monkeypatch.setattr(
-        "revgrad.adapter.cut", lambda n, name, **rest: cut(n, name, tap=tap, **rest)
-    )
+    cut_by_tap(monkeypatch, tap)
     digests = []
     for inplace in (True, False):
         network = seeded(lambda inplace=inplace: AlexLike(inplace))
@@ -199,11 +205,8 @@ def test_an_in_place_relu_does_not_overwrite_the_features(
 def test_a_deep_copy_does_not_write_to_the_original(
     tap: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from revgrad.cutting import cut
 
-    monkeypatch.setattr(
-        "revgrad.adapter.cut", lambda n, name, **rest: cut(n, name, tap=tap, **rest)
-    )
+    cut_by_tap(monkeypatch, tap)
     source, target = images(40, 1), images(30, 2, 40)
     result = revgrad.adapt(seeded(Images), source, target, layer="flat", **SMALL)
     adapter = result.adapter

@@ -26,13 +26,21 @@ from revgrad import (
     Settings,
     Supervised,
     Trainer,
-    cut,
     from_arrays,
 )
 from revgrad.errors import InputError
 from revgrad.training import EvaluationRecord, TrainingRecord, TrainingResult
 from revgrad.training.weights import MovingAverage
-from tiny import Images, Perceptron, image_trainer, images, seeded, vectors, weights_digest
+from tiny import (
+    Images,
+    Perceptron,
+    cut_by_tap,
+    image_trainer,
+    images,
+    seeded,
+    vectors,
+    weights_digest,
+)
 
 
 def vector_trainer(
@@ -218,9 +226,7 @@ class TestBatchNorm:
     def test_running_statistics(
         self, policy: Any, tap: bool, layer: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(
-            "revgrad.adapter.cut", lambda n, name, **rest: cut(n, name, tap=tap, **rest)
-        )
+        cut_by_tap(monkeypatch, tap)
         trainer = image_trainer(
             layer=layer,
             steps=2,
