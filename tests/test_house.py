@@ -194,7 +194,8 @@ domain = revgrad.from_arrays(X, np.arange(60) % 2)
 after_arrays = sorted(sys.modules)
 from torch import nn
 network = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 2))
-revgrad.adapt(network, domain, X + 1, layer="0", steps=3, domain_classifier=(4,), progress=False)
+how = dict(recipe="paper", steps=3, domain_classifier=(4,))  # "auto" judges by scikit-learn
+revgrad.adapt(network, domain, X + 1, layer="0", progress=False, **how)
 print(json.dumps([after_arrays, sorted(sys.modules)]))
 """
 
