@@ -24,7 +24,7 @@ from revgrad.paper.tables.train_networks import (
 )
 from revgrad.training.record import Record, read_record, source_commit
 from revgrad.training.run import differences, there_and_now
-from revgrad.training.settings import RESUME_MAY_CHANGE
+from revgrad.training.settings import RESUME_MAY_CHANGE, Settings
 
 
 def plan(
@@ -113,12 +113,17 @@ def finished(job: Job) -> Record | None:
     return record
 
 
+#: Settings that older records do not have: trained as by the default.
+LATER = ("share_out", "precision", "micro_batch", "checkpoint_activations", "compile")
+
+
 def decisive(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings that results depend on, those of a job that is read among them."""
+    default = Settings().describe()
     return {
         key: decisive(value) if isinstance(value, dict) else value
         for key, value in settings.items()
-        if key not in RESUME_MAY_CHANGE
+        if key not in RESUME_MAY_CHANGE and not (key in LATER and value == default[key])
     }
 
 

@@ -168,9 +168,11 @@ def _train(
 
 
 def _how(job: Job, recipe: Recipe) -> dict[str, Any]:
+    # the coordinates have unit scale as a whole; each scaled by itself, no two samples were alike
+    same: dict[str, Any] = {"preprocessing": Preprocessing.identity()}
     if CANDIDATES[job.method].recipe is None:
-        return {"recipe": AUTO, **_of_auto(recipe)}
-    return {"recipe": recipe, "preprocessing": Preprocessing.identity()}
+        return {"recipe": AUTO, **_of_auto(recipe), **same}
+    return {"recipe": recipe, **same}
 
 
 def _of_auto(recipe: Recipe) -> dict[str, Any]:
