@@ -15,9 +15,13 @@ from shown import Shown
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Options of other programs that our texts name.
-OTHERS = {"--nproc-per-node", "--max-restarts", "--only-binary", "--no-binary", "--no-deps"}
+OTHERS = {
+    *("--nproc-per-node", "--max-restarts", "--nnodes", "--rdzv-backend", "--rdzv-endpoint"),
+    *("--nodes", "--gpus-per-node", "--ntasks-per-node"),
+    *("--only-binary", "--no-binary", "--no-deps"),
+}
 #: Made from records of earlier runs, whose commands were as they are there.
-MADE = {"results.md", "cli.md"}
+MADE = {"results.md", "cli.md", "runs.md"}
 
 
 def all_options() -> set[str]:

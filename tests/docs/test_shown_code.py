@@ -1,7 +1,7 @@
 """Programs and commands of README and docs run word for word, on small folders of images.
 
 Each Python block has an interpreter of its own. One thing is changed: every number of steps
-becomes 4.
+becomes 4, those that "auto" takes by itself too.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *(ROOT / f"{name}.md" for name in ("CHANGELOG", "CONTRIBUTING")),
 ]
+#: In front of each program: what "auto" takes by itself is short too.
+SHORT_AUTO = "import revgrad.auto as _\n_.FEWEST_STEPS = _.MOST_STEPS = 4\n"
 FEWER_STEPS = (r"(steps=|--steps )\d+", r"\g<1>4")
 
 
@@ -72,9 +74,10 @@ def test_the_readme_runs_word_for_word_and_its_commands_after_it(folders: Path) 
     words = commands(shortened(README))
     assert [line[1] for line in words] == ["predict", "train", "verdict", "report", "export"]
     programs = [network, shortened(use), *map(command, words)]
-    shown = run_each(programs, folders)
+    shown = run_each([SHORT_AUTO + program for program in programs], folders)
     check(shown, programs)
-    outcome, report, predicted, *_ = shown[1].out.splitlines()
+    choice, outcome, report, predicted, *_ = shown[1].out.splitlines()
+    assert "source only" in choice or "handed back" in choice
     assert outcome.startswith(("adapted", "no gain", "harmed", "can't tell"))
     assert report == "runs/first/report.html"
     assert re.fullmatch(r"\[('(cat|dog)' ?){10}\]", predicted)
@@ -112,7 +115,7 @@ def test_the_readme_names_targets_and_extras_that_exist() -> None:
 )
 def test_every_python_block_of_a_page_runs_by_itself(page: Path, folders: Path) -> None:
     blocks = list(map(shortened, python_blocks(page.read_text(encoding="utf-8"))))
-    check(run_each(blocks, folders), blocks)
+    check(run_each([SHORT_AUTO + block for block in blocks], folders), blocks)
 
 
 def test_links_of_the_pages_lead_somewhere() -> None:

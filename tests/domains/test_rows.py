@@ -187,7 +187,7 @@ def trained(count, folder):
     source, held_out = source.split(20 / count)
     target = Domain(Squares(count), name="target")
     adapt(seeded(Perceptron), source, target, layer="lower", held_out=held_out, steps=3,
-          run=folder / f"run{count}", progress=False)
+          recipe="paper", run=folder / f"run{count}", progress=False)
 folder = Path(sys.argv[2])
 trained(1000, folder)
 before = peak()

@@ -78,8 +78,9 @@ def interrupted(bench: Bench, name: str, fault: Fault, allowed: tuple[int, ...])
     return wrong
 
 
-#: Exit codes that a fault may have; 0 where it came when all was done.
-CODES = {"kill": (0, -9), "term": (0, 143), "int": (0, 130), "full": (0, 1)}
+#: Exit codes that a fault may have; 0 where it came when all was done, -15 where before the first
+#: line of ours ran or after the last (a shell shows it as 143, too).
+CODES = {"kill": (0, -9), "term": (0, 143, -15), "int": (0, 130), "full": (0, 1)}
 
 
 def _moment(trial: Trial, bench: Bench, kind: str, turn: int) -> Fault:

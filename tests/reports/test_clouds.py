@@ -11,7 +11,7 @@ from page_runs import SOURCE_SAMPLES, TARGET_SAMPLES, Made, make_run
 from pages import Read, data_of, flat, page_of
 from revgrad.diagnostics.recorder import read_evidence
 from revgrad.reports import clouds
-from revgrad.reports.clouds import CLOUD_MARGIN, CLOUD_SIDE, _spots, clouds_of_runs, tsne_cloud
+from revgrad.reports.clouds import CLOUD_MARGIN, CLOUD_SIDE, clouds_of_runs, spots_of, tsne_cloud
 from revgrad.reports.contents import RunPage
 from revgrad.reports.curves import charts_of_run
 from revgrad.reports.page import make_page
@@ -40,7 +40,7 @@ def test_neighbours_stay_neighbours(many: int, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_cloud_is_turned_to_fill_its_picture_and_not_bent() -> None:
     points = np.random.default_rng(0).normal(size=(50, 2)) * (1, 9)
-    spots = _spots(points)
+    spots = spots_of(points)
     assert spots.min() >= CLOUD_MARGIN
     assert spots.max() <= CLOUD_SIDE - CLOUD_MARGIN
     upright = np.ptp(points, axis=0)

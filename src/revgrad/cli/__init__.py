@@ -100,7 +100,7 @@ def main() -> None:
     with contextlib.suppress(ValueError):  # outside the main thread there are no handlers
         signal.signal(signal.SIGTERM, _terminated)
         if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, _interrupted)
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         _run()
         return
@@ -117,9 +117,20 @@ def main() -> None:
     os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
+#: Signals that have come; what a handler raises may be swallowed where it strikes.
+_came: list[int] = []
+
+
 def _terminated(number: int, frame: Any) -> NoReturn:
     """SIGTERM before or after a training, which listens to signals itself."""
+    _came.append(number)
     _exit_with("terminated", 128 + number)
+
+
+def _interrupted(number: int, frame: Any) -> NoReturn:
+    """Ctrl-C, likewise."""
+    _came.append(number)
+    raise KeyboardInterrupt
 
 
 def _run() -> None:
@@ -134,6 +145,8 @@ def _run() -> None:
     except UnicodeEncodeError as error:  # a name on the command line, or of a file
         _exit_with(f"a name is not UTF-8: {error.object!a}; rename it", 2)
     except Exception as error:
+        if _came:  # a library swallowed the signal, and failed for it
+            _exit_with("interrupted" if _came[0] == signal.SIGINT else "", 128 + _came[0])
         if type(error).__name__ == "Abort":  # what click makes of Ctrl-C
             _exit_with("interrupted", 130)
         if isinstance(error, RuntimeError) and _NO_ROOM.search(str(error)):
