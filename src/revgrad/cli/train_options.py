@@ -468,7 +468,7 @@ class TrainOptions:
     def check(self) -> None:
         """Mistakes that need no data to be seen."""
         alone = len(self.source) < 2 and not self.adversary and self.method != "source-only"
-        if not any(self.target) and alone:
+        if not all(self.target) or (not self.target and alone):
             raise InputError(
                 "--target is missing: all methods but source-only need unlabelled target data"
             )

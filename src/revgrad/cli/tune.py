@@ -77,7 +77,7 @@ class TuneOptions:
             raise InputError(
                 f"a search adapts to unlabelled data: method '{training.method}' does not"
             )
-        if not any(training.target):
+        if not training.target or not all(training.target):
             raise InputError("--target is missing: a search judges by unlabelled target data")
         if not training.held_out > 0:
             raise InputError("a search needs held-out source to evaluate on: --held-out above 0")
