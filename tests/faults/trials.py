@@ -71,7 +71,7 @@ def interrupted(bench: Bench, name: str, fault: Fault, allowed: tuple[int, ...])
         wrong = f"{name}: {fault} ended with {ended.code}: {ended.said[-200:]}"
     elif fault.kind != "kill" and ended.untidy:
         wrong = f"{name}: {fault}: {ended.untidy}"
-    elif fault.kind != "kill" and ended.code and not ended.said.strip():
+    elif fault.kind != "kill" and ended.code not in (0, -15) and not ended.said.strip():
         wrong = f"{name}: {fault}: no word of why it ended"
     wrong = wrong or goes_on(bench, name, folder)
     bench.leave(folder)
