@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from PIL import Image
 from safetensors.torch import load, save
 
 import revgrad
-from revgrad import Run, from_folder
+from revgrad import Run, from_folder, from_shards
 from revgrad._seals import (
     SEAL_METADATA,
     check_tensors,
@@ -25,6 +27,7 @@ from revgrad._seals import (
     unsealed,
     unsealed_line,
 )
+from revgrad._system import cache_folder
 from revgrad.diagnostics.recorder import read_evidence
 from revgrad.errors import DataError, RevgradError, RunError
 from revgrad.training.record import RESULT, read_record, read_records, write_records
@@ -246,6 +249,29 @@ def test_a_damaged_cache_is_built_anew(name: str, folder: Path, tmp_path: Path) 
         again = from_folder(folder, cache=cache)
         assert torch.equal(again.batch(range(12)).inputs, expected)  # type: ignore[arg-type]
         assert again.fingerprint() == first.fingerprint()
+        assert path.read_bytes() == whole
+
+
+def test_a_damaged_index_of_a_shard_is_made_anew(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as shard:
+        for name in ("0.npy", "0.cls", "1.npy", "1.cls"):
+            data = io.BytesIO(name[:1].encode())
+            if name.endswith("npy"):
+                np.save(data, np.full(3, float(name[0])))
+            about = tarfile.TarInfo(name)
+            about.size = len(data.getvalue())
+            data.seek(0)
+            shard.addfile(about, data)
+    labels = from_shards(tmp_path / "a.tar").labels
+    [path] = (cache_folder() / "shards").glob("*.arrays")
+    whole, chance = path.read_bytes(), random.Random(1)
+    for turn in range(30):
+        at = chance.randrange(len(whole))
+        flipped = whole[:at] + bytes([whole[at] ^ 1 << chance.randrange(8)]) + whole[at + 1 :]
+        path.write_bytes(flipped if turn % 3 else whole[:at])
+        again = from_shards(tmp_path / "a.tar")
+        assert np.array_equal(again.labels, labels)  # type: ignore[arg-type]
+        assert again.batch([0, 1]).inputs.tolist() == [[0.0] * 3, [1.0] * 3]  # type: ignore[union-attr]
         assert path.read_bytes() == whole
 
 

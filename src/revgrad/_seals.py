@@ -1,25 +1,35 @@
 """Seals: a checksum inside a file, compared whenever the file is read.
 
 A json object carries the SHA-256 of its other values as its last one, `seal`; a line of a json
-lines file the first digits of it; a safetensors file that of its own bytes in its metadata. The
-text must also be the very text that we would write, so that no flipped bit passes. What was
-written without a seal, by hand or by an older version, is read as it is.
+lines file the first digits of it; a safetensors file that of its own bytes in its metadata; arrays
+of a cache that of all bytes before it, at the end. A text must also be the very text that we would
+write, so that no flipped bit passes. What was written without a seal, by hand or by an older
+version, is read as it is.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
+import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from revgrad._system import sha256, write_atomically
+
+log = logging.getLogger("revgrad")
 
 SEAL = "seal"
 #: Digits of a line's seal: one in four thousand million damaged lines would pass.
 _SHORT = 8
 _EMPTY = "0" * 64
+#: Bytes of a seal that is not text.
+_RAW = 32
 _DIGITS = re.compile(r"[0-9a-f]{8}|[0-9a-f]{64}")
 _IN_METADATA = re.compile(rb'"__metadata__":\{"seal":"([0-9a-f]{64})"\}')
 
@@ -98,6 +108,36 @@ def check_tensors(data: bytes) -> None:
     start, end = (8 + at for at in found.span(1))
     if sha256(data[:start] + _EMPTY.encode() + data[end:]) != found[1].decode():
         raise ValueError(ALTERED)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Named arrays (no Python objects) as one sealed file, whole or not at all."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    data = buffer.getvalue()
+    write_atomically(path, data + hashlib.sha256(data).digest())
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
+    """What `write_arrays` wrote; None, and a warning, where it was altered since: a cache's files
+    are made anew. None too where there is no such file."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    plain, seal = data[:-_RAW], data[-_RAW:]
+    if hashlib.sha256(plain).digest() != seal:
+        log.warning("%s is damaged: it is made anew", path)
+        return None
+    with np.load(io.BytesIO(plain), allow_pickle=False) as found:
+        return dict(found)
+
+
+def marks(path: Path) -> list[int]:
+    """What changes with a file: length, times, place on the disk. Large files are compared with
+    their seals once for each change of these."""
+    status = path.stat()
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def _object(text: str) -> dict[str, Any]:

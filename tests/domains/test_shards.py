@@ -24,6 +24,7 @@ from PIL import Image
 
 from revgrad import Domain, Run, adapt, from_arrays, from_shards, open_domain
 from revgrad._permutation import BlockShuffle
+from revgrad._system import cache_folder
 from revgrad.domains import download
 from revgrad.errors import DataError, InputError, RevgradError
 from revgrad.training.paired_batches import PairedBatches
@@ -424,6 +425,28 @@ def test_shards_from_a_server_that_fails_at_first(faults: list[str], server: str
     assert (pixels_of(domain) == pixels_of(whole())).all()
     Server.faults = ["error"] * 9  # what was fetched is not asked for again
     assert len(from_shards(f"{server}/s-{{00..02}}.tar")) == 40
+
+
+def test_what_was_fetched_and_then_damaged_is_fetched_anew(server: str) -> None:
+    Server.faults = []
+    shards = f"{server}/s-{{00..02}}.tar"
+    from_shards(shards)
+    folder = cache_folder() / "shards"
+    for path in sorted(folder.glob("*.tar")):
+        data = path.read_bytes()
+        path.write_bytes(data[:700] + bytes([data[700] ^ 1]) + data[701:])
+    assert (pixels_of(from_shards(shards)) == pixels_of(whole())).all()
+    for note in folder.glob("*.tar.json"):
+        note.write_text(note.read_text()[:20])
+    assert (pixels_of(from_shards(shards)) == pixels_of(whole())).all()
+    Server.faults = ["error"] * 9  # and then no more
+    path.touch()
+    assert (pixels_of(from_shards(shards)) == pixels_of(whole())).all()
+
+
+def test_an_address_as_long_as_can_be(server: str) -> None:
+    with pytest.raises(DataError, match="can't be fetched"):
+        from_shards(f"{server}/{'a' * 300}.tar")
 
 
 @pytest.mark.parametrize(

@@ -70,8 +70,7 @@ class Running:
     def wait(self) -> Ended:
         """Until it has ended; the fault that is the parent's to do comes at its time."""
         if self.fault.after is not None:
-            time.sleep(max(self._began + self.fault.after - time.monotonic(), 0))
-            os.kill(self.pid, SIGNALS[self.fault.kind])
+            send(self.fault, self.pid)
         parts = []
         while data := os.read(self._reading, 1 << 16):
             parts.append(data)
@@ -82,6 +81,28 @@ class Running:
         note = note if note.isdigit() else ""
         writes = json.loads(note) if note else 0
         return Ended(code, said, time.monotonic() - self._began, writes)
+
+
+def send(fault: Fault, pid: int) -> None:
+    """The signal, so many seconds from now; one that can be handled, from the moment on at which
+    the process handles it: what comes before its first line of ours is the system's to answer."""
+    assert fault.after is not None
+    while fault.kind != "kill" and not _handles(pid):
+        time.sleep(0.002)
+    time.sleep(fault.after)
+    os.kill(pid, SIGNALS[fault.kind])
+
+
+def _handles(pid: int) -> bool:
+    """Whether a handler of the process's own waits for SIGTERM (Python itself has one for SIGINT),
+    or the process has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    handled = int(fields["SigCgt"], 16) >> (signal.SIGTERM - 1) & 1
+    return bool(handled) or fields["State"].split()[0] == "Z"
 
 
 def run(words: Sequence[object], folder: Path, fault: Fault = NOTHING, **more: str) -> Ended:
@@ -135,8 +156,7 @@ def fresh(words: Sequence[object], folder: Path, fault: Fault, **variables: str)
         stderr=subprocess.STDOUT,
     )
     if fault.after is not None:
-        time.sleep(fault.after)
-        process.send_signal(SIGNALS[fault.kind])
+        send(fault, process.pid)
     try:
         said, _ = process.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import shutil
+import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -34,12 +36,24 @@ def make_data(base: Path) -> None:
     inputs = chance.normal(size=(60, 4)).astype(np.float32)
     np.savez(data / "source.npz", inputs=inputs, labels=np.arange(60) % 3)
     np.savez(data / "target.npz", inputs=inputs + 1)
+    for name, shift in (("source", 0), ("target", 1)):
+        lines = ["height,colour,age,y"]
+        for number, (height, _, _, _) in enumerate(inputs.tolist()):
+            lines.append(f"{height + shift:.4f},{'rgb'[number % 3]},{number % 7},k{number % 2}")
+        (data / f"{name}.csv").write_text("\n".join(lines) + "\n")
     images = chance.integers(0, 256, (30, 8, 8, 3), dtype=np.uint8)
     np.savez(data / "images.npz", images=images, labels=np.arange(30) % 3)
     for number, image in enumerate(images):
         path = data / "photos" / f"class{number % 3}" / f"{number:02d}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(image).save(path)
+    with tarfile.open(data / "shard.tar", "w") as shard:
+        for number, path in enumerate(sorted((data / "photos").rglob("*.png"))):
+            label = io.BytesIO(str(number % 3).encode())
+            about = tarfile.TarInfo(f"{number:03d}.cls")
+            about.size = len(label.getvalue())
+            shard.add(path, f"{number:03d}.png")
+            shard.addfile(about, label)
     if not (data / "trained" / "result.json").exists():
         shutil.rmtree(data / "trained", ignore_errors=True)
         given = ("--source", "images.npz", "--target", "images.npz", "--network", "compact")
@@ -93,8 +107,12 @@ def _timeless(values: dict[str, Any]) -> str:
     return json.dumps(kept, sort_keys=True)
 
 
-def _both_digests(folder: Path) -> str:
-    return run_digest(folder / "run") + run_digest(folder / "run" / "baseline")
+def whole_digest(folder: Path) -> str:
+    """Of a run and of all the trainings that it was chosen among."""
+    below = sorted(path.parent for path in folder.rglob("config.json"))
+    names = [str(one.relative_to(folder)) for one in below]
+    choice = _timeless(json.loads((folder / "choice.json").read_text()))
+    return " ".join([choice, *names, *map(run_digest, below)])
 
 
 def _search_digest(folder: Path) -> str:
@@ -141,13 +159,17 @@ TRAIN = ("train", *DATA, "--steps", "8", *SHAPES, *EVERY, "-o", "run", "--quiet"
 WORKS = {
     work.name: work
     for work in (
-        Work("train", TRAIN, lambda folder: run_digest(folder / "run")),
+        Work("train", TRAIN, lambda folder: whole_digest(folder / "run")),
         Work(
             "train, best weights",
             (*TRAIN, "--return-weights", "best", "--score", "mutual-information"),
-            lambda folder: run_digest(folder / "run"),
+            lambda folder: whole_digest(folder / "run"),
         ),
-        Work("train --baseline", (*TRAIN, "--baseline"), _both_digests, cost=2),
+        Work(
+            "train --baseline",
+            (*TRAIN, "--recipe", "paper", "--baseline"),
+            lambda folder: run_digest(folder / "run") + run_digest(folder / "run" / "baseline"),
+        ),
         Work(
             "tune",
             (
@@ -163,6 +185,27 @@ WORKS = {
             ("predict", "../data/trained", "../data/photos", "-o", "out.csv"),
             _table_digest,
             _eight_at_once,
+        ),
+        Work(
+            "train on a table",
+            (
+                *("train", "--source", "../data/source.csv", "--target", "../data/target.csv"),
+                *("--label", "y", "--steps", "4", *SHAPES, *EVERY, "-o", "run", "--quiet"),
+            ),
+            lambda folder: whole_digest(folder / "run"),
+        ),
+        Work(
+            "train against an attribute",
+            (
+                *("train", "--source", "../data/source.csv", "--label", "y", "--attribute", "age"),
+                *("--adversary", "age", "--steps", "4", *SHAPES, *EVERY, "-o", "run", "--quiet"),
+            ),
+            lambda folder: run_digest(folder / "run"),
+        ),
+        Work(
+            "shards' index",
+            ("data", "check", "../data/shard.tar"),
+            lambda folder: str(len(list((folder / "cache").rglob("*.arrays")))),
         ),
         Work("folder cache", ("data", "check", "../data/photos", "--size", "6"), _cached_digest),
         Work(

@@ -26,7 +26,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from revgrad._seals import unsealed, write_sealed
+from revgrad._seals import marks, unsealed, write_sealed
 from revgrad._system import locked, sha256
 from revgrad.errors import DataError, RunError
 
@@ -210,12 +210,9 @@ def _is_whole(entry: Path, images: np.ndarray, digest: str, seals: dict[str, str
 
 
 def _marks(entry: Path, seals: dict[str, str]) -> dict[str, list[int]]:
-    """Of each file of the entry what changes with it: length, times, place on the disk."""
-    found = {}
-    for name in (ABOUT, IMAGES, *(f"{one}.npy" for one in seals)):
-        status = (entry / name).stat()
-        found[name] = [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-    return found
+    """Of each file of the entry what changes with it."""
+    names = (ABOUT, IMAGES, *(f"{one}.npy" for one in seals))
+    return {name: marks(entry / name) for name in names}
 
 
 def _remember(entry: Path, seals: dict[str, str]) -> None:

@@ -10,7 +10,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from revgrad._system import locked
+from revgrad._seals import marks, unsealed, write_sealed
+from revgrad._system import disk_errors, locked, sha256
 from revgrad.errors import DataError
 
 log = logging.getLogger("revgrad")
@@ -18,22 +19,26 @@ log = logging.getLogger("revgrad")
 _BLOCK = 1 << 20
 #: Seconds before the second try; each further one waits twice as long.
 FIRST_WAIT = 0.5
+#: Characters of a file's own name that are kept: file systems allow 255.
+_LONGEST_NAME = 100
 
 
 def fetched(address: str, folder: Path, *, timeout: float = 20.0, retries: int = 3) -> Path:
     """The file of an http address, in `folder`; fetched once, by one process.
 
     A connection that breaks goes on where it broke, if the server can; the file has its name only
-    when it is whole.
+    when it is whole. What was damaged since is fetched anew: its SHA-256 is compared once for each
+    change of the file.
     """
     name = address.rstrip("/").rpartition("/")[2].partition("?")[0]
-    path = folder / f"{hashlib.sha256(address.encode()).hexdigest()[:16]}-{name}"
-    if path.exists():
-        return path
-    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{sha256(address.encode())[:16]}-{name[-_LONGEST_NAME:]}"
+    with disk_errors(path):
+        if _is_whole(path):
+            return path
+        folder.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(path.suffix + ".part")
     with locked(path.with_suffix(path.suffix + ".lock"), f"another process fetches {address}"):
-        if path.exists():
+        if _is_whole(path):
             return path
         reason = ""
         for attempt in range(retries + 1):
@@ -54,9 +59,40 @@ def fetched(address: str, folder: Path, *, timeout: float = 20.0, retries: int =
             except (OSError, http.client.HTTPException) as error:
                 reason = " ".join(str(getattr(error, "reason", error) or error).split())[:100]
             else:
-                part.replace(path)
+                with disk_errors(path):
+                    part.replace(path)
+                    _remember(path, _digest(path))
                 return path
     raise DataError(f"{address} can't be fetched: {reason}")
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether the file is there, as it was when it was fetched."""
+    if not path.exists():
+        return False
+    try:
+        note = unsealed(_note(path).read_text(encoding="utf-8"), required=True)
+    except (OSError, ValueError):
+        return False  # nobody knows
+    if note["marks"] != marks(path):
+        if _digest(path) != note["sha256"]:
+            log.warning("%s is damaged: it is fetched anew", path)
+            return False
+        _remember(path, note["sha256"])
+    return True
+
+
+def _remember(path: Path, digest: str) -> None:
+    write_sealed(_note(path), {"sha256": digest, "marks": marks(path)})
+
+
+def _note(path: Path) -> Path:
+    return path.with_name(f"{path.name}.json")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _fetch(address: str, part: Path, timeout: float) -> None:

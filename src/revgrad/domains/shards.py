@@ -23,7 +23,8 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from revgrad._system import cache_folder, write_atomically
+from revgrad._seals import read_arrays, write_arrays
+from revgrad._system import cache_folder, disk_errors
 from revgrad.batch import Inputs
 from revgrad.domains.domain import UNNAMED, Domain
 from revgrad.domains.download import fetched
@@ -178,14 +179,13 @@ class TarShard:
         status = path.stat()
         about = f"{path.resolve()} {status.st_size} {status.st_mtime_ns} {inputs} {label} 1"
         self.key = hashlib.sha256(about.encode()).hexdigest()[:24]
-        entry = cache_folder() / "shards" / f"{self.key}.npz"
-        index = _read_index(entry)
+        entry = cache_folder() / "shards" / f"{self.key}.arrays"
+        index = read_arrays(entry)
         if index is None:
             index = _indexed(path, inputs, label)
-            entry.parent.mkdir(parents=True, exist_ok=True)
-            written = io.BytesIO()
-            np.savez(written, allow_pickle=False, **index)
-            write_atomically(entry, written.getvalue())
+            with disk_errors(entry):
+                entry.parent.mkdir(parents=True, exist_ok=True)
+            write_arrays(entry, index)
         self._starts, self._sizes = index["starts"], index["sizes"]
         self._arrays = bool(index["arrays"])
         self.labels = index.get("labels")
@@ -215,14 +215,6 @@ class TarShard:
             if len(data) < self._sizes[place]:
                 raise DataError(f"shard {self.path} was cut: sample {place} is not whole any more")
         return [np.load(io.BytesIO(data)) for data in found] if self._arrays else list(found)
-
-
-def _read_index(entry: Path) -> dict[str, np.ndarray] | None:
-    try:
-        with np.load(entry) as file:
-            return dict(file)
-    except (OSError, ValueError, EOFError, KeyError):  # none yet, or damaged: made again
-        return None
 
 
 def _indexed(path: Path, inputs: str | None, label: str | None) -> dict[str, np.ndarray]:
