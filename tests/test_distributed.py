@@ -319,6 +319,51 @@ def test_a_loss_that_is_not_finite_on_one_process_stops_both(script: Path, tmp_p
     assert all("the checkpoint of step 8 is kept" in json.loads(out)["text"] for out, _ in told)
 
 
+#: `recipe="auto"` in two processes; its first way to adapt is told that it does harm.
+AUTO = """
+import json, logging, sys
+import torch
+torch.set_num_threads(1)
+from revgrad import adapt
+from revgrad.diagnostics.early_signs import EarlySigns
+from tiny import Perceptron, digest, seeded, vectors
+
+plain = EarlySigns._sign
+def planted(self, trainer, step):
+    method, settings = trainer.config.method, trainer.settings
+    harm = method == "stabilised" and step == 8 and settings.steps == 10
+    return "planted" if harm else plain(self, trainer, step)
+EarlySigns._sign = planted
+
+said = []
+class Heard(logging.Handler):
+    def emit(self, record):
+        said.append(record.getMessage())
+logging.getLogger("revgrad").setLevel(logging.INFO)
+logging.getLogger("revgrad").addHandler(Heard())
+found = adapt(
+    seeded(Perceptron, 1), vectors(80, 1), vectors(40, 2, 1.0).without_labels(), layer="lower",
+    recipe="auto", steps=20, batch_size=8, progress=False,
+)
+back = [line for line in said if "a step back" in line]
+names = [one.name for one in found.choice.candidates]
+print(json.dumps(dict(back=back, names=names, weights=digest(found.network.state_dict()))))
+"""
+
+
+def test_auto_steps_back_on_every_process(tmp_path: Path) -> None:
+    script = tmp_path / "auto.py"
+    script.write_text(AUTO)
+    pair = start(script, 2)
+    told = finish(pair)
+    assert [p.returncode for p in pair] == [0, 0], told
+    first, second = (json.loads(out.splitlines()[-1]) for out, _ in told)
+    assert first == second
+    assert len(first["back"]) == 1
+    assert "a step back to step 6" in first["back"][0]
+    assert first["names"][0] == "stabilised-weaker"
+
+
 def test_a_dead_peer_does_not_hang(script: Path, tmp_path: Path) -> None:
     pair = start(script, 2, str(tmp_path / "run"), "kill", "1", "9")
     try:

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from revgrad._distributed import process_group
+from revgrad._permutation import MOST_INDEXED
 from revgrad.adapter import DeployableModel, DomainAdapter
-from revgrad.auto import Automatic, refuse_other_run, unjudged
+from revgrad.auto import Automatic, held_out_part, refuse_other_run, unjudged
 from revgrad.diagnostics.attribute_evidence import AttributeRecorder
 from revgrad.diagnostics.choice import Choice
 from revgrad.diagnostics.early_signs import EarlySigns
@@ -34,6 +35,7 @@ from revgrad.domains.common_shape import (
 from revgrad.domains.domain import HELD_OUT, Domain
 from revgrad.domains.encoded import Encoder, encode, encoder_from_state, encoder_of, fit_encoder
 from revgrad.domains.joined import joined
+from revgrad.domains.moved import Move
 from revgrad.domains.registry import as_domain
 from revgrad.domains.table import is_frame
 from revgrad.errors import InputError, RunError, unknown
@@ -394,8 +396,10 @@ def adapt(
         objective = _objective(method, whole.label_loss, chosen, placed)
         recorder = _recorder(data, chosen, evidence_samples, return_weights, score, run)
         signs = _early_signs(data, chosen, callbacks)
-        # a recipe's balance is for classes: other labels are trained as they come
+        # a recipe's balance is for classes, and an index: other labels, and domains that are too
+        # large for one, are trained as they come
         balanced = whole.balanced and data.source.is_classification
+        balanced = balanced and max(map(len, data.sources)) <= MOST_INDEXED
         training = [one.balanced() if balanced else one for one in data.sources]
         trainer = Trainer(
             adapter,
@@ -481,6 +485,8 @@ def _automatic(
     task that can't be judged, with those of a fixed recipe."""
     assert data.target is not None  # `_Data.of` has asked for it
     known = given.pop("provenance")
+    judged_on = held_out_part(data.held_out)
+    data = replace(data, held_outs=() if judged_on is None else (judged_on,))
     shaped = data.with_one_shape()
     check_domains(shaped.sources, shaped.targets)
     assert shaped.target is not None
@@ -502,14 +508,18 @@ def _automatic(
         folder: Path | None = run,
         init: str | None = None,
         watching: Sequence[Callback] = (),
+        move: Move | None = None,
     ) -> Adapted:
+        held_out = data.held_out
+        if move is not None and held_out is not None:
+            held_out = move.applied(held_out)
         return adapt(
             trained,
-            data.source,
+            data.source if move is None else move.applied(data.source),
             data.target,
             task=task,
             recipe=recipe,
-            held_out=0 if data.held_out is None else data.held_out,
+            held_out=0 if held_out is None else held_out,
             test=data.test,
             run=folder,
             evidence_samples=evidence_samples,
@@ -522,7 +532,6 @@ def _automatic(
     if run is not None:
         refuse_other_run(run)
     held_out, target = shaped.held_out, shaped.target
-    assert held_out is not None
     assert target is not None
     choice, chosen, start = Automatic(
         shaped.source, held_out, target, train, run, evidence_samples or 2000

@@ -45,6 +45,7 @@ from revgrad.diagnostics.inputs import Array
 from revgrad.diagnostics.recorder import EVIDENCE_FOLDER, EVIDENCE_SAMPLES, has_classes, thumbnails
 from revgrad.diagnostics.second_opinion import descriptors
 from revgrad.domains.domain import Domain, drawn_indices
+from revgrad.domains.moved import Move, can_move
 from revgrad.errors import NonFiniteLossError, RunError
 from revgrad.evaluation import features_at
 from revgrad.networks.registry import blueprint_of
@@ -68,8 +69,8 @@ SHARE_OF_STEPS = 0.5
 STILL_LEARNING = 0.02
 #: The EMA of the weights looks back over this share of the steps.
 LOOKS_BACK = 1 / 6
-#: Evaluations of a training, for its evidence and early signs.
-EVALUATIONS = 4
+#: Evaluations of a training, for its evidence and early signs; held-out samples of each at most.
+EVALUATIONS, MOST_HELD_OUT = 4, 20_000
 #: Hidden width of the domain classifier, for networks that have none of their own.
 SMALL_CLASSIFIER = (128,)
 #: What λ rises to in a reversal, and what it is multiplied by after a step back.
@@ -99,11 +100,13 @@ class Trained(Protocol):
 
 @dataclass(frozen=True)
 class Rung:
-    """A way to adapt: from the source-trained network; where `fresh`, from the first weights."""
+    """A way to adapt: from the source-trained network; where `fresh`, from the first weights.
+    `moved`: on a source that is moved to the target's means and deviations."""
 
     name: str
     recipe: Recipe
     fresh: bool = False
+    moved: bool = False
 
 
 def data_kind(source: Domain) -> DataKind:
@@ -232,6 +235,14 @@ def shortened(recipe: Recipe, share: float) -> Recipe:
     return replace(recipe, settings=settings)
 
 
+def held_out_part(held_out: Domain | None) -> Domain | None:
+    """What all trainings of a ladder are evaluated on: of very many samples some."""
+    if held_out is None or len(held_out) <= MOST_HELD_OUT:
+        return held_out
+    log.info("auto: evaluated on %d of %d held-out samples", MOST_HELD_OUT, len(held_out))
+    return _some(held_out, MOST_HELD_OUT)
+
+
 class TrainCandidate(Protocol):
     """Trains a network by a recipe, into a folder where there is one."""
 
@@ -242,6 +253,7 @@ class TrainCandidate(Protocol):
         run: Path | None,
         init: str | None,
         watching: Sequence[Callback],
+        move: Move | None,
         /,
     ) -> Trained: ...
 
@@ -266,7 +278,9 @@ class Automatic:
         log.info(
             "auto: data are %s; source only first, %d steps", kind, ladder.start.settings.steps
         )
-        start = self.train(copy.deepcopy(network), ladder.start, self._folder(BASELINE), None, ())
+        start = self.train(
+            copy.deepcopy(network), ladder.start, self._folder(BASELINE), None, (), None
+        )
         judge = _Judge.of(self, start, kind)
         longer = "steps" not in changes and _is_still_learning(start)
         if longer:
@@ -311,8 +325,10 @@ class Automatic:
     def _judged(self, rung: Rung, first: nn.Module, init: str | None, judge: _Judge) -> _Tried:
         where = self._folder(f"{CANDIDATES}/{rung.name}")
         try:
-            trained = self.train(first, rung.recipe, where, init, judge.watching(rung.fresh))
-            return _Tried(rung, trained, judge.evidence(trained))
+            move = judge.move if rung.moved else None
+            watching = judge.watching(rung)
+            trained = self.train(first, rung.recipe, where, init, watching, move)
+            return _Tried(rung, trained, judge.evidence(trained, move))
         except (NonFiniteLossError, NotFiniteError) as error:
             return _Tried(rung, None, None, f"it failed: {error}")
 
@@ -343,11 +359,11 @@ class _Judge:
     class_logits: ClassLogits
     start: Evidence
     opinions: Opinions
+    move: Move | None
 
     @staticmethod
     def of(given: Automatic, start: Trained, kind: DataKind) -> _Judge:
-        labelled = given.source.subset(np.flatnonzero(given.source.labelled))
-        known = _some(labelled, OPINION_SAMPLES)
+        known = _labelled(given.source, OPINION_SAMPLES)
         held_out = given.held_out
         if held_out is None or not has_classes(held_out):
             log.info("auto: no source is held out: falls are seen on what was trained on")
@@ -358,22 +374,25 @@ class _Judge:
         own, other = (_described(part, kind, start) for part in (known, target))
         labels = np.asarray(known.labels).astype(np.int64)
         opinions = opinions_of(own, labels, other, evidence.target_logits.shape[1])
-        return _Judge(held_out, target, logits, evidence, opinions)
+        move = Move.of(given.source, given.target) if can_move(given.source) else None
+        return _Judge(held_out, target, logits, evidence, opinions, move)
 
-    def evidence(self, trained: Trained) -> Evidence:
-        return _evidence(trained, self.held_out, self.target, self.class_logits)
+    def evidence(self, trained: Trained, move: Move | None) -> Evidence:
+        return _evidence(trained, self._held_out(move), self.target, self.class_logits)
 
-    def watching(self, fresh: bool) -> list[Callback]:
-        """What ends a training at the first sign of harm. Of several processes one alone can't
-        end: there it is only said."""
-        before = None if fresh else Look.at(self.start)
+    def _held_out(self, move: Move | None) -> Domain:
+        return self.held_out if move is None else move.applied(self.held_out)
+
+    def watching(self, rung: Rung) -> list[Callback]:
+        """What ends a training at the first sign of harm."""
+        before = None if rung.fresh else Look.at(self.start)
         return [
             EarlySigns(
-                self.held_out,
+                self._held_out(self.move if rung.moved else None),
                 self.target,
                 class_logits=self.class_logits,
                 before=before,
-                stop=not _in_several(),
+                stop=True,
             )
         ]
 
@@ -396,7 +415,7 @@ def _weaker(rung: Rung, step: int) -> Rung:
     recipe = shortened(rung.recipe, max(1 - step / settings.steps, 1 / settings.steps))
     factor = STEP_BACK * settings.at(1.0).adaptation_factor
     settings = replace(recipe.settings, adaptation_factor=Constant(factor))
-    return Rung(f"{rung.name}-weaker", replace(recipe, settings=settings), fresh=rung.fresh)
+    return replace(rung, name=f"{rung.name}-weaker", recipe=replace(recipe, settings=settings))
 
 
 def _is_still_learning(start: Trained) -> bool:
@@ -438,6 +457,13 @@ def refuse_other_run(run: Path) -> None:
 
 def _some(domain: Domain, count: int) -> Domain:
     return domain.subset(drawn_indices(len(domain), count))
+
+
+def _labelled(domain: Domain, count: int) -> Domain:
+    """Some of the labelled samples; no index of them all where all are labelled."""
+    if domain.labelled_count == len(domain):
+        return _some(domain, count)
+    return _some(domain.subset(np.flatnonzero(domain.labelled)), count)
 
 
 def _evidence(

@@ -18,7 +18,7 @@ from revgrad.diagnostics.certainty import effective_classes
 from revgrad.diagnostics.evidence import ClassLogits, Evidence, NotFiniteError, gather_evidence
 from revgrad.diagnostics.inputs import given, shares_of
 from revgrad.domains.domain import Domain, drawn_indices
-from revgrad.training.callbacks import Callback, EvaluationRecord
+from revgrad.training.callbacks import Callback, EvaluationRecord, TrainingEnded
 from revgrad.training.weights import copied_state
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def least_fall(fall: float, samples: int) -> float:
     return max(SOURCE_FALL, DEVIATIONS * math.sqrt(max(fall, 0.0) / max(samples, 1)))
 
 
-class HarmSeen(Exception):
+class HarmSeen(TrainingEnded):
     """A training showed an early sign of harm and was asked to end there.
 
     `state` holds the network's weights at the last look that was good, after `step` steps; None:
@@ -105,6 +105,10 @@ class HarmSeen(Exception):
     def __init__(self, sign: str, at: int, step: int, state: dict[str, Tensor] | None) -> None:
         super().__init__(f"{sign} (after {at} steps)")
         self.step, self.state = step, state
+        self._given = sign, at, step, state
+
+    def __reduce__(self) -> tuple[type[HarmSeen], tuple[object, ...]]:
+        return HarmSeen, self._given  # to the other processes
 
 
 class EarlySigns(Callback):
@@ -151,18 +155,13 @@ class EarlySigns(Callback):
             )
         return Look.at(found)
 
+    def on_start(self, trainer: Trainer, step: int) -> None:
+        if step and self.stop:  # resumed: what was good before is good again
+            self._sign(trainer, step)
+
     def on_evaluation(self, trainer: Trainer, record: EvaluationRecord) -> None:
-        try:
-            now = self.look(trainer)
-        except NotFiniteError as error:
-            sign = str(error)
-        else:
-            sign = "" if self._best is None else self._best.sign(now, len(self.held_out))
+        sign = self._sign(trainer, record.step)
         if not sign:
-            self._best = now if self._best is None else self._best.best_with(now)
-            if self.stop:
-                with trainer.as_returned():
-                    self._good = record.step, copied_state(trainer.adapter.network)
             return
         kind = sign.split(":")[0].split(" from ")[0]
         if kind not in self._said:
@@ -171,6 +170,20 @@ class EarlySigns(Callback):
         if self.stop:
             step, state = self._good or (0, None)
             raise HarmSeen(sign, record.step, step, state)
+
+    def _sign(self, trainer: Trainer, step: int) -> str:
+        """What speaks of harm now; where nothing does, the weights are kept as good ones."""
+        try:
+            now = self.look(trainer)
+        except NotFiniteError as error:
+            return str(error)
+        sign = "" if self._best is None else self._best.sign(now, len(self.held_out))
+        if not sign:
+            self._best = now if self._best is None else self._best.best_with(now)
+            if self.stop:
+                with trainer.as_returned():
+                    self._good = step, copied_state(trainer.adapter.network)
+        return sign
 
 
 def _some(domain: Domain) -> Domain:

@@ -107,8 +107,12 @@ class EncodedStore:
 
 
 def encoder_of(domain: Domain) -> Encoder | None:
-    """The encoder of a domain of raw samples; None where its inputs are tensors anyway."""
-    return domain.store.encoder if isinstance(domain.store, EncodedStore) else None
+    """The encoder of a domain of raw samples, also where what it made was changed on its way; None
+    where inputs are tensors anyway."""
+    store: Any = domain.store
+    while store is not None and not isinstance(store, EncodedStore):
+        store = getattr(store, "store", None)
+    return None if store is None else store.encoder
 
 
 def fit_encoder(source: Domain) -> Encoder | None:

@@ -38,6 +38,11 @@ EVALUATION_TAGS = {
 }
 
 
+class TrainingEnded(Exception):
+    """Raised by a callback's `on_evaluation`, on the first process: the training ends there, on all
+    of them. It is pickled for the others."""
+
+
 @dataclass(frozen=True)
 class TrainingRecord:
     """Means over the steps since the last record; `step` counts finished steps.

@@ -37,6 +37,7 @@ from revgrad.training.attributes import described_adversaries
 from revgrad.training.callbacks import (
     Callback,
     EvaluationRecord,
+    TrainingEnded,
     TrainingRecord,
     TrainingResult,
     further_metrics,
@@ -302,9 +303,18 @@ class Trainer:
         return {name: value for name, value in pairs if value is not None}
 
     def _evaluate(self, step: int) -> None:
+        """On the first process; a callback that ends the training there ends it on all."""
+        ended = None
         nothing = self.held_out is None and self.test is None and self.scorer is None
-        if rank() != 0 or nothing:
-            return
+        if rank() == 0 and not nothing:
+            try:
+                self._evaluate_here(step)
+            except TrainingEnded as error:
+                ended = error
+        if ended := from_first_process(ended):
+            raise ended
+
+    def _evaluate_here(self, step: int) -> None:
         score = None if self.scorer is None else self._choose(step, self.scorer(self, step))
         source = None if self.held_out is None else self.evaluate(self.held_out)
         target = None if self.test is None else self.evaluate(self.test)
