@@ -13,7 +13,7 @@ import pytest
 import revgrad
 from revgrad import Settings, from_arrays
 from revgrad.diagnostics.recorder import read_evidence
-from revgrad.domains import from_table_file
+from revgrad.domains import from_frame
 from revgrad.errors import InputError
 from revgrad.recipes import RECIPES
 from shown import Shown
@@ -95,7 +95,7 @@ def test_inputs_of_another_type_are_refused_before_training() -> None:
 def test_a_pipe_that_is_called_a_table(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "table.csv")
     with pytest.raises(InputError, match="no regular file"):
-        from_table_file(tmp_path / "table.csv")
+        from_frame(tmp_path / "table.csv")
 
 
 def test_labels_of_bytes_that_are_no_text() -> None:

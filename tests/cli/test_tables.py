@@ -119,7 +119,7 @@ def test_weights_and_groups_of_columns_are_those_of_python(tables: Path, call: C
     assert run.code == 0, run.err
     digests = []
     for weighted in (True, False):
-        source = revgrad.domains.from_table_file("a.csv", "y", groups="person", weights="counts")
+        source = revgrad.from_frame("a.csv", "y", groups="person", weights="counts")
         if weighted:
             source = source.weighted(source.weights, by_class={"short": 3, "tall": 1})
         network = build_network(
@@ -131,7 +131,7 @@ def test_weights_and_groups_of_columns_are_those_of_python(tables: Path, call: C
             "batch_size": 32,
             "domain_classifier": (4,),
         }
-        target = revgrad.domains.from_table_file("b.csv")
+        target = revgrad.from_frame("b.csv")
         revgrad.adapt(network, source, target, layer="1", progress=False, **short)
         digests.append(weights_digest(network))
     trained = revgrad.load("runs/w", network)

@@ -312,3 +312,68 @@ def test_one_line_for_what_does_not_fit(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)
+
+
+def test_a_file_is_a_frame(tmp_path: Path) -> None:
+    frame = people()
+    frame.to_csv(tmp_path / "here.csv", index=False)
+    for path in (tmp_path / "here.csv", str(tmp_path / "here.csv")):
+        read = from_frame(path, label="y")
+        assert read.name == "here"
+        np.testing.assert_array_equal(values(read), values(from_frame(frame, label="y")))
+    (tmp_path / "here.xlsx").write_bytes(b"PK")
+    with pytest.raises(InputError, match=r"here.xlsx is no table: one of \.csv, \.tsv, \.parquet"):
+        from_frame(tmp_path / "here.xlsx", label="y")
+
+
+@pytest.mark.parametrize("label", [["low", "high"], ("low", "high"), "low,high"])
+def test_several_columns_are_several_labels(label: Any, tmp_path: Path) -> None:
+    frame = people().assign(low=lambda f: f.children * 0.5, high=lambda f: f.children + 2.0)
+    domain = from_frame(frame, label=label, drop="y")
+    np.testing.assert_array_equal(domain.labels, frame[["low", "high"]])
+    assert not {"low", "high"} & set(encoder_of(domain).names)  # type: ignore[union-attr]
+    made = trained(domain, frame, task="regression", run=tmp_path / "run")
+    found = made.evaluate(frame)  # the labels are the frame's own columns
+    assert found.figures == made.evaluate(frame, frame[["low", "high"]].to_numpy()).figures
+    assert load(tmp_path / "run", Net()).evaluate(frame).figures == found.figures
+    ticks = frame.assign(low=frame.children > 1, high=[0, 1] * 60)
+    assert from_frame(ticks, label=label, drop="y").labels.dtype.kind == "i"  # type: ignore[union-attr]
+
+
+def test_columns_by_number_and_by_one_name() -> None:
+    frame = pd.DataFrame(np.arange(12.0).reshape(4, 3)).astype({2: int})
+    assert from_frame(frame, label=2).labels.tolist() == [2, 5, 8, 11]  # type: ignore[union-attr]
+    domain = from_frame(people(), label="y", drop="city", categorical="children")
+    assert encoder_of(domain).names[2:6] == [  # type: ignore[union-attr]
+        *("smoker", "children=0", "children=1", "children=2")
+    ]
+
+
+def test_decimals_are_numbers_and_periods_dates() -> None:
+    from decimal import Decimal
+
+    frame = pd.DataFrame(
+        {
+            "price": [Decimal("1.5"), None, Decimal("3.25"), Decimal("4")],
+            "month": pd.period_range("2024-01", periods=4, freq="M"),
+        }
+    )
+    plain = pd.DataFrame({"price": [1.5, np.nan, 3.25, 4], "month": frame.month.dt.to_timestamp()})
+    np.testing.assert_array_equal(values(from_frame(frame)), values(from_frame(plain)))
+    np.testing.assert_array_equal(
+        values(from_frame(pl.DataFrame({"price": frame.price.tolist()}))),
+        values(from_frame(plain[["price"]])),
+    )
+
+
+def test_a_frame_beside_arrays_is_refused() -> None:
+    """It would be encoded by what itself has learnt."""
+    network, frame = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2)), people(20)
+    numbers = frame[["smoker", "children"]]
+    options: dict[str, Any] = {"layer": "1", "recipe": "paper", "steps": 2, "progress": False}
+    source = (np.ones((20, 2), np.float32), np.arange(20) % 2)
+    with pytest.raises(InputError, match="target holds a data frame, but the source arrays"):
+        adapt(network, source, numbers, **options)
+    made = adapt(network, source, source[0], **options)
+    with pytest.raises(InputError, match="the data holds a data frame, but the source arrays"):
+        made.predict(numbers)

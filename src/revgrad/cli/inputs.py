@@ -33,7 +33,7 @@ class ImageOptions:
     colour
         whether grey images are shown as colour
     label
-        the column of a table's labels
+        the column of a table's labels, or several
     groups, weights
         columns of the labelled source's groups and weights: of a table, or arrays of an .npz file
     class_weights
@@ -46,7 +46,7 @@ class ImageOptions:
     fit: str = "crop"
     corrupt: str = "fail"
     colour: bool = False
-    label: str | None = None
+    label: str | tuple[str, ...] | None = None
     groups: str | None = None
     weights: str | None = None
     class_weights: str | dict[str, float] | None = None
@@ -302,7 +302,7 @@ def _as_it_read(adapted: Adapted, follow_links: bool) -> ImageOptions:
         None if shape is None else f"{shape[1]}x{shape[2]}",
         known.fit,
         known.corrupt,
-        label=getattr(adapted.encoder, "label", None),
+        label=getattr(adapted.encoder, "label", ()) or None,
         follow_links=follow_links or known.follow_links,
         channels=None if shape is None else shape[0],
     )

@@ -138,7 +138,10 @@ class TrainOptions:
     config: Annotated[Path | None, CONFIG] = None
 
     label: Annotated[
-        str | None, _data_option("The column of a table (.csv, .parquet) that holds the labels.")
+        str | None,
+        _data_option(
+            "The column of a table (.csv, .parquet) of the labels; A,B: several, of numbers."
+        ),
     ] = None
     groups: Annotated[
         str | None,

@@ -8,7 +8,7 @@ from revgrad.domains.common_shape import match_colours, resized, with_classes
 from revgrad.domains.domain import Domain
 from revgrad.domains.encoded import encode, encoder_of, fit_encoder
 from revgrad.domains.folder import from_folder
-from revgrad.domains.frame import from_frame, from_table_file
+from revgrad.domains.frame import from_frame
 from revgrad.domains.frame_encoder import FrameEncoder
 from revgrad.domains.joined import joined
 from revgrad.domains.npz import from_npz
@@ -34,7 +34,6 @@ __all__ = [
     "from_npz",
     "from_series",
     "from_shards",
-    "from_table_file",
     "from_texts",
     "joined",
     "match_colours",

@@ -132,6 +132,11 @@ def encode(domain: Domain, encoder: Encoder | None, *, labels: bool = False) -> 
     """
     store = domain.store
     if encoder is None:
+        if isinstance(store, EncodedStore):
+            raise InputError(
+                f"{domain.name} holds {store.kind.takes}, but the source arrays: both must be of "
+                "one kind"
+            )
         return domain
     if not isinstance(store, EncodedStore) or not isinstance(encoder, store.kind):
         came = store.kind.takes if isinstance(store, EncodedStore) else "arrays"

@@ -11,9 +11,9 @@ import numpy as np
 
 from revgrad.domains.domain import UNNAMED, Domain
 from revgrad.domains.encoded import EncodedStore
-from revgrad.domains.frame_encoder import FrameEncoder, label_values
+from revgrad.domains.frame_encoder import FrameEncoder, labels_of
 from revgrad.domains.labels import as_labels
-from revgrad.domains.table import Column, as_numbers, as_text, read_table
+from revgrad.domains.table import Column, Table, as_numbers, as_text, read_table
 from revgrad.domains.weights import ClassWeights
 from revgrad.errors import DataError, InputError, missing_extra, unknown
 
@@ -28,17 +28,20 @@ def from_frame(
     groups: str | None = None,
     weights: Any = None,
     class_weights: ClassWeights | None = None,
-    categorical: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    attributes: Sequence[str] = (),
+    categorical: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    attributes: str | Sequence[str] = (),
     classes: Sequence[str] | None = None,
     name: str = UNNAMED,
 ) -> Domain:
-    """A domain of the samples of a data frame (pandas, polars); inputs are vectors of floats.
+    """A domain of the samples of a data frame (pandas, polars), or of the path of a `.csv`, `.tsv`
+    or `.parquet` file of one, read by pandas; inputs are vectors of floats.
 
     Numbers and truth values: missing ones become the median, with a further input that says so;
     then standardised. Text and categories: an input for each category; those of a target that the
-    source does not know are none of them. Dates: days, month, day, weekday, hour, as numbers.
+    source does not know are none of them. Text of more than 50 different values, where skrub is
+    installed: 30 inputs by its StringEncoder, so that similar texts are near. Dates: days, month,
+    day, weekday, hour, as numbers.
 
     In training the source's columns, categories, medians, means and scales hold for all domains:
     the numbers are those of its training part alone. `Adapted.predict(frame)` takes raw frames.
@@ -47,14 +50,16 @@ def from_frame(
     ----------
     label
         the column of the labels (classes by number or name, or numbers to predict), or
-        labels, one a sample; None: no labels
+        labels, one a sample; None: no labels. Several columns, of numbers, are several labels
+        a sample: a list of their names, or "a,b"
     groups
         a column whose values are groups (see `from_arrays`); it is no input
     weights, class_weights
         how much each sample's label counts in the label loss (see `Domain.weighted`): a column,
         which is no input, or weights, one a sample; and weights by class
     categorical
-        columns of numbers that are names (a postcode) and no quantities
+        columns of numbers that are names (a postcode) and no quantities, and of text that is
+        never read as such
     drop
         columns to leave out
     attributes
@@ -63,8 +68,13 @@ def from_frame(
     classes
         names of the classes in the order of their numbers
     """
+    if isinstance(frame, str | Path):
+        path = Path(frame).expanduser()
+        frame, name = read_frame(path), path.stem if name == UNNAMED else name
     table = read_table(frame, name)
-    own = [one for one in (label, groups, weights) if isinstance(one, str)]
+    categorical, drop, attributes = map(_listed, (categorical, drop, attributes))
+    named = _label_columns(label, table)
+    own = [*named, *(one for one in (groups, weights) if isinstance(one, str))]
     for column in (*own, *categorical, *drop, *attributes):
         if column not in table.columns:
             raise InputError(f"{name}: {unknown('column', column, table.columns)}")
@@ -72,13 +82,12 @@ def from_frame(
     features = [one for one in table.columns if one not in apart]
     if not features:
         raise InputError(f"{name}: no column is left to learn from")
-    if isinstance(label, str):
-        values, names = as_labels(label_values(table.columns[label]), name, classes)
+    if named:
+        values, names = as_labels(labels_of(table, named, name), name, classes)
     elif label is not None:
         values, names = as_labels(label, name, classes)
     else:
         values, names = None, None if classes is None else tuple(classes)
-    named = label if isinstance(label, str) else None
 
     def fit() -> FrameEncoder:
         names = [one for one in categorical if one not in attributes]
@@ -130,17 +139,32 @@ def _attribute_values(column: Column, named: bool) -> Any:
     return column.values
 
 
-def from_table_file(path: str | Path, label: str | None = None, **options: Any) -> Domain:
-    """A domain of a `.csv`, `.tsv` or `.parquet` file, read by pandas; options as `from_frame`'s.
+def _listed(columns: str | Sequence[str]) -> list[str]:
+    """Names of columns; one by itself is a list of one."""
+    return [str(one) for one in ([columns] if isinstance(columns, str) else columns)]
 
-    Text that is dates in the whole column (2024-05-01) is read as dates.
-    """
-    path = Path(path).expanduser()
-    return from_frame(read_frame(path), label, **{"name": path.stem, **options})
+
+def _label_columns(label: Any, table: Table) -> tuple[str, ...]:
+    """The columns that `label` names; none where it holds the labels themselves."""
+    if isinstance(label, str):
+        parts = tuple(one.strip() for one in label.split(","))
+        known = all(one in table.columns for one in parts)
+        return parts if label not in table.columns and known else (label,)
+    if isinstance(label, list | tuple) and label and all(isinstance(one, str) for one in label):
+        if len(label) < table.length or all(one in table.columns for one in label):
+            return tuple(label)
+    elif np.ndim(label) == 0 and label is not None:  # a column that is called by a number
+        return (str(label),)
+    return ()
 
 
 def read_frame(path: Path) -> Any:
-    """The table of a file as a pandas frame."""
+    """The table of a file as a pandas frame.
+
+    Text that is dates in the whole column (2024-05-01) is read as dates.
+    """
+    if path.suffix.lower() not in TABLE_FILES:
+        raise InputError(f"{path} is no table: one of {', '.join(TABLE_FILES)} would do")
     try:
         import pandas
     except ImportError:

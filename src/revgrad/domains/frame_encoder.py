@@ -17,6 +17,7 @@ import numpy as np
 from revgrad.domains.arrays import ArrayStore
 from revgrad.domains.domain import Domain
 from revgrad.domains.table import Column, Table, as_dates, as_numbers, as_text
+from revgrad.domains.text_column import TextInput, fit_text
 from revgrad.errors import InputError, some
 
 log = logging.getLogger("revgrad")
@@ -72,6 +73,10 @@ class CategoryInput:
         return [f"{self.column}={one}" for one in [*shown, *(["(rare)"] if self.rare else [])]]
 
 
+#: The inputs that a column becomes.
+ColumnInput = NumberInput | CategoryInput | TextInput
+
+
 @dataclass(frozen=True)
 class FrameEncoder:
     """Columns of a frame → (n, width) float32; `names` says what each input is.
@@ -81,7 +86,7 @@ class FrameEncoder:
     inputs
         in the order of the frame's columns
     label
-        the column of the labels, where there is one: it is never an input
+        the columns of the labels, where there are: they are never inputs
     groups, weights
         the columns of the groups and of the samples' weights, where there are: no inputs either
     attributes, categorical
@@ -89,8 +94,8 @@ class FrameEncoder:
         are names
     """
 
-    inputs: tuple[NumberInput | CategoryInput, ...]
-    label: str | None = None
+    inputs: tuple[ColumnInput, ...]
+    label: tuple[str, ...] = ()
     groups: str | None = None
     weights: str | None = None
     attributes: tuple[str, ...] = ()
@@ -105,17 +110,17 @@ class FrameEncoder:
         features: Sequence[str],
         categorical: Sequence[str],
         name: str,
-        label: str | None = None,
+        label: tuple[str, ...] = (),
         groups: str | None = None,
     ) -> FrameEncoder:
         """Kinds of columns, categories, medians, means and scales of a whole table."""
-        inputs: list[NumberInput | CategoryInput] = []
+        inputs: list[ColumnInput] = []
         for one in features:
             column = table.columns[one]
             if one in categorical:
-                column = Column("text", as_text(column))
-            if column.kind == "text":
-                inputs += _categories(one, column.values, name)
+                inputs += _categories(one, as_text(column), name)
+            elif column.kind == "text":
+                inputs += _texts(one, column.values, name)
             elif column.kind == "date":
                 parts = date_parts(column.values)
                 made = [_numbers(one, part, values, name) for part, values in parts.items()]
@@ -143,9 +148,12 @@ class FrameEncoder:
     def refitted(self, raw: Table, rows: np.ndarray) -> FrameEncoder:
         """The medians, means and scales of `rows` alone; categories and inputs stay."""
 
-        def again(one: NumberInput | CategoryInput) -> NumberInput | CategoryInput:
+        def again(one: ColumnInput) -> ColumnInput:
             if isinstance(one, CategoryInput):
                 return one
+            if isinstance(one, TextInput):
+                texts = as_text(raw.columns[one.column])[rows]
+                return fit_text(one.column, texts, one.groups) or one
             return _fitted(one, _values(one, raw.columns[one.column], one.column)[rows])
 
         return replace(self, inputs=tuple(again(one) for one in self.inputs))
@@ -159,7 +167,7 @@ class FrameEncoder:
                 f"{name} lacks columns that the source has: {some(gone)} (empty ones would do, or "
                 "leave them out of the source: drop=[…])"
             )
-        known = {*wanted, self.label, self.groups, self.weights, *self.attributes}
+        known = {*wanted, *self.label, self.groups, self.weights, *self.attributes}
         more = [one for one in raw.columns if one not in known]
         if more:
             log.info("%s: columns that the source has not are ignored: %s", name, some(more))
@@ -174,14 +182,14 @@ class FrameEncoder:
         return from_frame(data, labels, attributes=own, categorical=named, name=name)
 
     def labels(self, raw: Table) -> Any:
-        if self.label is None or self.label not in raw.columns:
+        if not self.label or any(one not in raw.columns for one in self.label):
             return None
-        return label_values(raw.columns[self.label])
+        return labels_of(raw, self.label, "the data")
 
     def state(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
-            "label": self.label,
+            "label": list(self.label),
             "groups": self.groups,
             "weights": self.weights,
             "attributes": list(self.attributes),
@@ -191,14 +199,18 @@ class FrameEncoder:
 
     @staticmethod
     def from_state(state: dict[str, Any]) -> FrameEncoder:
-        def build(values: dict[str, Any]) -> NumberInput | CategoryInput:
+        def build(values: dict[str, Any]) -> ColumnInput:
             if "categories" in values:
                 return CategoryInput(**{**values, "categories": tuple(values["categories"])})
+            if "groups" in values:
+                mixed = tuple(tuple(map(float, one)) for one in values["components"])
+                plain = {key: tuple(values[key]) for key in ("groups", "weights")}
+                return TextInput(values["column"], **plain, components=mixed)
             return NumberInput(**values)
 
         return FrameEncoder(
             tuple(map(build, state["inputs"])),
-            state["label"],
+            _names(state["label"]),
             state["groups"],
             state["weights"],
             tuple(state["attributes"]),
@@ -206,14 +218,38 @@ class FrameEncoder:
         )
 
     @staticmethod
-    def _encoded(one: NumberInput | CategoryInput, raw: Table, name: str) -> np.ndarray:
+    def _encoded(one: ColumnInput, raw: Table, name: str) -> np.ndarray:
         column, where = raw.columns[one.column], f"{name}, column '{one.column}'"
         if isinstance(one, CategoryInput):
             return _one_hot(one, as_text(column), where)
+        if isinstance(one, TextInput):
+            return one.encode(as_text(column))
         values = _values(one, column, where)
         missing = np.isnan(values)
         scaled = (np.where(missing, one.median, values) - one.mean) / one.scale
         return np.stack([scaled, missing] if one.flag else [scaled], axis=1)
+
+
+def labels_of(table: Table, columns: Sequence[str], name: str) -> np.ndarray:
+    """Labels (n,) of a column, or (n, columns) numbers of several."""
+    if len(columns) == 1:
+        return label_values(table.columns[columns[0]])
+    for one in columns:
+        if table.columns[one].kind != "number":
+            raise InputError(
+                f"{name}: several labels a sample are numbers, and column '{one}' holds "
+                f"{table.columns[one].kind}: names of classes are one column"
+            )
+    each = [label_values(table.columns[one]) for one in columns]
+    for one, values in zip(columns, each, strict=True):
+        if values.dtype.kind == "O" or np.isnan(values.astype(np.float64)).any():
+            raise InputError(f"{name}: labels are missing in column '{one}': leave them out")
+    return np.stack(each, axis=1)
+
+
+def _names(columns: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Of a run's record; those of earlier versions have one column or none."""
+    return () if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
 
 
 def label_values(column: Column) -> np.ndarray:
@@ -284,6 +320,21 @@ def _fitted(one: NumberInput, values: np.ndarray) -> NumberInput:
     )
 
 
+def _texts(column: str, texts: np.ndarray, name: str) -> list[CategoryInput | TextInput]:
+    """A column of text: categories, or where those are too many what skrub makes of it."""
+    different = len({one for one in texts if one is not None})
+    if different > MOST_CATEGORIES:
+        found = fit_text(column, texts)
+        if found is not None:
+            log.info(
+                "%s: column '%s' has %d different values and is read as text, by skrub; "
+                "categorical=['%s'] reads categories",
+                *(name, column, different, column),
+            )
+            return [found]
+    return [*_categories(column, texts, name)]
+
+
 def _categories(column: str, texts: np.ndarray, name: str) -> list[CategoryInput]:
     from sklearn.preprocessing import OneHotEncoder
 
@@ -295,7 +346,7 @@ def _categories(column: str, texts: np.ndarray, name: str) -> list[CategoryInput
     if different > MOST_CATEGORIES and different > len(present) / 2:
         log.warning(
             "%s: column '%s' has %d different values in %d samples: an identifier or free text? "
-            "drop=['%s'] leaves it out",
+            "drop=['%s'] leaves it out; with skrub installed, text is read as such",
             *(name, column, different, len(present), column),
         )
     encoder = OneHotEncoder(

@@ -24,7 +24,7 @@ from revgrad.domains.common_shape import resized
 from revgrad.domains.domain import UNNAMED, Domain
 from revgrad.domains.encoded import Encoder
 from revgrad.domains.folder import from_folder
-from revgrad.domains.frame import TABLE_FILES, from_frame, from_table_file
+from revgrad.domains.frame import TABLE_FILES, from_frame
 from revgrad.domains.image_files import EXTENSIONS
 from revgrad.domains.labels import as_labels
 from revgrad.domains.npz import from_npz
@@ -58,7 +58,7 @@ DOMAINS: dict[str, str] = {
 def open_domain(
     text: str,
     *,
-    label: str | None = None,
+    label: str | Sequence[str] | None = None,
     groups: str | None = None,
     weights: str | None = None,
     layout: str = "auto",
@@ -96,7 +96,8 @@ def open_domain(
         _refuse_columns(text, groups, weights)
         read = {k: v for k, v in folder_options.items() if k in ("size", "fit", "classes")}
         unread = folder_options.get("labels") is False
-        return from_shards(text, label=label, labels=not unread, name=text, **read)
+        column = label if label is None or isinstance(label, str) else ",".join(label)
+        return from_shards(text, label=column, labels=not unread, name=text, **read)
     path = Path(text).expanduser()
     if path.suffix.lower() == ".npz" and not path.is_dir():
         unread = folder_options.get("labels") is False
@@ -115,7 +116,7 @@ def open_domain(
     if path.suffix.lower() in TABLE_FILES:
         unread = folder_options.get("labels") is False
         own = None if unread else label
-        return from_table_file(path, own, groups=groups, weights=weights, attributes=attributes)
+        return from_frame(path, own, groups=groups, weights=weights, attributes=attributes)
     if path.is_dir():
         _refuse_columns(text, groups, weights)
         return from_folder(path, attributes=attributes, **folder_options)

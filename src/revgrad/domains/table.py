@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,6 +14,10 @@ from revgrad.errors import InputError, some
 
 #: "number": float64, missing NaN. "text": str or None, as objects. "date": datetime64[s] or NaT.
 ColumnKind = Literal["number", "text", "date"]
+
+
+#: Python's numbers that a column of objects may hold.
+_NUMBERS = (int, float, np.number, decimal.Decimal)
 
 
 @dataclass(frozen=True)
@@ -49,8 +54,9 @@ def read_table(frame: Any, name: str) -> Table:
         raise InputError(f"{name} is a lazy frame: read it first, frame.collect()")
     if not is_frame(frame):
         raise InputError(
-            f"{name}: a data frame of pandas or polars is wanted, not {type(frame).__name__} "
-            "(from_arrays takes arrays)"
+            f"{name}: a data frame of pandas or polars is wanted, not {type(frame).__name__}: "
+            "pandas.DataFrame(…) makes one, with the source's columns where that holds a frame; "
+            "from_arrays takes arrays"
         )
     names = [str(one) for one in frame.columns]
     twice = sorted({one for one in names if names.count(one) > 1})
@@ -109,6 +115,8 @@ def _of_pandas(series: Any, name: str) -> Column:
         return Column("date", series.to_numpy().astype("datetime64[s]"))
     if kind == "m":
         return Column("number", _seconds(series.to_numpy()))
+    if str(series.dtype).startswith("period"):
+        return Column("date", series.dt.to_timestamp().to_numpy().astype("datetime64[s]"))
     if kind == "c":
         raise InputError(f"{name} holds complex numbers: real ones are wanted (two columns)")
     return _of_objects(series.tolist(), series.isna().tolist(), name)
@@ -139,7 +147,7 @@ def _of_objects(values: Sequence[Any], missing: Sequence[bool], name: str) -> Co
             f"{name} holds a {type(nested).__name__} in a cell: one number, text or date a sample "
             "is wanted (drop=[…] leaves a column out)"
         )
-    if present and all(isinstance(one, int | float | np.number) for one in present):
+    if present and all(isinstance(one, _NUMBERS) for one in present):
         numbers = [np.nan if g else float(v) for v, g in zip(values, missing, strict=True)]
         kinds = {type(one) for one in present}
         stored = "b" if kinds == {bool} else "i" if kinds <= {int, bool} else "f"
