@@ -16,11 +16,12 @@ import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from revgrad._system import sha256, write_atomically
+
+if TYPE_CHECKING:
+    import numpy as np
 
 log = logging.getLogger("revgrad")
 
@@ -112,6 +113,8 @@ def check_tensors(data: bytes) -> None:
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Named arrays (no Python objects) as one sealed file, whole or not at all."""
+    import numpy as np  # not for `revgrad --help`
+
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     data = buffer.getvalue()
@@ -129,6 +132,8 @@ def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
     if hashlib.sha256(plain).digest() != seal:
         log.warning("%s is damaged: it is made anew", path)
         return None
+    import numpy as np
+
     with np.load(io.BytesIO(plain), allow_pickle=False) as found:
         return dict(found)
 
