@@ -51,7 +51,7 @@ _apply = super(torch.autograd.Function, _ReverseGradient).apply
 
 
 def reverse_gradient(x: Tensor, factor: float | Tensor = 1.0) -> Tensor:
-    """`x` unchanged; gradients flowing back through it are multiplied by −`factor` (λ).
+    """`x` unchanged; gradients flowing back through it are multiplied by −λ, minus `factor`.
 
     `factor` is a number, or a tensor of no dimensions (under torch.compile one graph then serves
     every λ). It gets no gradient of its own.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,23 @@ def test_a_measured_accuracy_beyond_the_interval_is_said(tmp_path: Path) -> None
     assert value == pytest.approx(0.8)
     assert ("wrong here" in measured.says) == (not estimate.low <= value <= estimate.high)
     assert measured.points == pytest.approx(100 * (0.8 - 0.43))
+
+
+def test_a_verdict_that_can_t_tell_says_what_to_do_next(tmp_path: Path) -> None:
+    summary = read_summary(make_run(tmp_path / "run", baseline=True))
+    assert summary.verdict is not None
+    unsure = replace(summary.verdict, outcome="can't tell", sentence="It can't be told.")
+    alone = replace(unsure, sentence="Train the source-only network too: --baseline.")
+    told = replace(unsure, outcome="adapted")
+    steps = [replace(summary, verdict=one).next_step for one in (unsure, alone, told, None)]
+    assert "revgrad evaluate" in steps[0]
+    assert steps[1:] == ["", "", ""]
+
+
+def test_an_objective_without_a_name_is_called_by_its_class(tmp_path: Path) -> None:
+    summary = read_summary(make_run(tmp_path / "run"))
+    config = replace(summary.config, method="Terms(parts=(1, 2))")
+    assert replace(summary, config=config).method == "Terms"
 
 
 def test_a_run_on_arrays_has_its_folder_s_name(tmp_path: Path) -> None:

@@ -491,6 +491,8 @@ def _chart(curve: Curve, series: Sequence[CurveLine], runs: Sequence[RunSummary]
     title, says, unit = curve.title, curve.says, curve.unit
     if curve.field == "domain_loss" and not adversarial:
         title, says, unit = "Loss between domains", "What the objective adds for the domains.", ""
+    if curve.field == "adaptation_factor" and not adversarial:
+        says = "How much the loss between domains counts."
     if curve.field == "label_loss":
         units = {run.loss_unit for run in runs}
         unit = units.pop() if len(units) == 1 else ""

@@ -58,6 +58,17 @@ class RunSummary:
     missing: tuple[str, ...] = ()
 
     @property
+    def next_step(self) -> str:
+        """What to do where the verdict can't tell, and does not itself say what."""
+        judged = self.verdict
+        if judged is None or judged.outcome != "can't tell" or "--baseline" in judged.sentence:
+            return ""
+        return (
+            "Label some target samples, fifty or so: measure both networks on them (revgrad "
+            "evaluate), or train on them too (--target-labels)."
+        )
+
+    @property
     def symptoms(self) -> tuple[Symptom, ...]:
         """The verdict's; without one, what the records alone show."""
         if self.verdict is not None:
@@ -78,6 +89,11 @@ class RunSummary:
         task_loss = self.task.label_loss
         known = getattr(task_loss, "__qualname__", type(task_loss).__name__)
         return self.task.loss_unit if own == known else own
+
+    @property
+    def method(self) -> str:
+        """The method's name; of an objective that has none, its class."""
+        return self.config.method.partition("(")[0]
 
     @property
     def steps(self) -> int:
@@ -171,7 +187,7 @@ class Measure:
 
     def shown(self, value: float) -> str:
         """In percent, or as a number."""
-        return f"{value:.1%}" if self.kind.share else shown_number(value).replace("-", "−")
+        return f"{value:.1%}" if self.kind.share else shown_number(value)
 
     @property
     def difference(self) -> tuple[str, str] | None:
@@ -313,7 +329,10 @@ def _why_no_evidence(config: RunConfig) -> str:
     without = "so there are no clouds, no confusion and no images to show, and nothing to judge by"
     task = restored_task(config.task) if config.task else ClassLabels()
     if not task.one_class:
-        return f"The verdict judges predicted classes, and this run is {task.noun}, {without}."
+        return (
+            f"The verdict judges predicted classes, and this run is {task.noun}. Measure it on "
+            "labelled target data: give test= when training, or run revgrad evaluate."
+        )
     if "target" not in config.domains and config.method != "source-only":
         return f"The run has no target, {without}."
     return (

@@ -45,7 +45,7 @@ def shown_domains(config: RunConfig) -> tuple[ShownDomain, ...]:
 def shown_settings(config: RunConfig) -> dict[str, str]:
     """Everything that decides what the run computes, by a name for people."""
     shown: dict[str, Any] = {
-        "method": config.method,
+        "method": config.method.partition("(")[0],
         "objective": re.sub(r"<function (\w+)>", r"\1", config.objective),
         "network": config.network,
         "layer": config.layer,

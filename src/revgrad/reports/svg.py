@@ -46,10 +46,9 @@ def ticks(low: float, high: float, about: int = 4) -> list[float]:
 
 
 def shown_number(value: float) -> str:
-    """Three digits; thousands with commas."""
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
+    """Three digits; thousands with commas; a minus, not a hyphen."""
+    shown = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return shown.replace("-", "−")
 
 
 def _written(value: object) -> str:
