@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -22,9 +23,10 @@ extensions = [
 ]
 exclude_patterns = ["examples", "**sg_execution_times.rst"]
 default_role = "autolink"
+smartquotes = False  # they would make one dash of an option's two
 
 myst_heading_anchors = 4
-myst_enable_extensions = ["attrs_inline", "deflist"]
+myst_enable_extensions = ["attrs_block", "attrs_inline", "deflist"]
 
 autosummary_generate = True
 autodoc_default_options = {
@@ -51,6 +53,11 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
 }
 
+ORDER = tomllib.loads((HERE / "pages.toml").read_text(encoding="utf-8"))
+#: A page with none below it has no list of them at its side.
+html_sidebars = {name: [] for name in ORDER["top"] if name not in {*ORDER["below"], "how-to"}}
+html_sidebars |= {"api/index": ["sidebar-nav-bs"], "gallery/index": []}
+
 html_theme = "pydata_sphinx_theme"
 html_title = "revgrad"
 html_static_path = ["static"]
@@ -60,7 +67,8 @@ html_copy_source = False
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "show_prev_next": True,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
+    "navbar_align": "left",
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],

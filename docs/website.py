@@ -18,10 +18,12 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
 from types import GenericAlias
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -90,16 +92,23 @@ def in_both_modes(image: re.Match[str]) -> str:
 
 
 def toctree(names: list[str], here: str, hidden: bool = True) -> str:
-    """A list of pages below another one, by paths from it."""
-    folder = Path(here).parent
-    lines = [Path(os.path.relpath(name, folder)).as_posix() for name in names]
+    """A list of pages below another one, by paths from it; some have short names there."""
+    folder, short = Path(here).parent, page_order()["short"]
+    paths = {name: Path(os.path.relpath(name, folder)).as_posix() for name in names}
+    lines = [f"{short[n]} <{path}>" if n in short else path for n, path in paths.items()]
     options = [":hidden:"] if hidden else []
     return "\n".join(["", "```{toctree}", *options, "", *lines, "```", ""])
 
 
+@cache
+def page_order() -> dict[str, Any]:
+    """What docs/pages.toml says."""
+    return tomllib.loads((DOCS / "pages.toml").read_text(encoding="utf-8"))
+
+
 def below(known: dict[Path, str]) -> dict[str, list[str]]:
     """Page → the pages below it; a page that docs/pages.toml does not name is a how-to."""
-    order = tomllib.loads((DOCS / "pages.toml").read_text(encoding="utf-8"))
+    order = page_order()
     tree = {"index": order["top"], **order["below"]}
     made = {"index", "gallery/index", "api/index"}
     missing = {name for names in tree.values() for name in names} - {*known.values(), *made}
