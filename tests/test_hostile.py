@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import revgrad
 from revgrad import Settings, from_arrays
@@ -70,12 +72,36 @@ def test_numbers_that_nothing_can_hold(
     assert "Traceback" not in shown.err
 
 
-def test_memory_that_ran_out_is_one_line(data: dict[str, Path], call: Call) -> None:
+@pytest.mark.parametrize("label", [10**6, 10**12, 2**63 - 1])
+def test_a_label_that_is_no_class_number(label: int, data: dict[str, Path], call: Call) -> None:
+    """Before any network of as many classes is built."""
     inputs = np.load(data["--source"])["inputs"]
-    np.savez(data["--source"], inputs=inputs, labels=np.where(np.arange(COUNT), 0, 10**12))
+    np.savez(data["--source"], inputs=inputs, labels=np.where(np.arange(COUNT), 0, label))
+    for words in (("--recipe", "paper"), ("--recipe", "auto")):
+        shown = train(call, data, *words)
+        assert shown.code == 2
+        assert f"label {label} would be class" in shown.line
+    assert call("data", "check", data["--source"]).out.strip().endswith("labels are numbers")
+
+
+def test_a_table_whose_header_is_nested_too_deeply(data: dict[str, Path], call: Call) -> None:
+    header = "{'descr': '<f4', 'shape': (4, 4), 'x': " + "(" * 500 + "}"
+    start = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little")
+    with zipfile.ZipFile(data["--source"], "w") as archive:
+        archive.writestr("inputs.npy", start + header.encode())
     shown = train(call, data)
     assert shown.code == 1
-    assert shown.line.startswith("revgrad: there is not enough memory")
+    assert f"{data['--source']} can't be read" in shown.line
+
+
+def test_what_pytorch_says_is_kept_short(data: dict[str, Path], call: Call, tmp_path: Path) -> None:
+    """Of a device that is not there it names every backend; of a pickle, how to run its code."""
+    shown = train(call, data, "--device", "mps")
+    assert (shown.code, len(shown.line) < 250) == (2, True)
+    torch.save({"weights": print}, tmp_path / "own.pt")
+    shown = train(call, data, "--init", tmp_path / "own.pt")
+    assert shown.code == 1
+    assert "holds more than tensors, which is never loaded" in shown.line
 
 
 def test_inputs_of_another_type_are_refused_before_training() -> None:

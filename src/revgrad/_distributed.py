@@ -113,7 +113,7 @@ def choose_device(wanted: str) -> torch.device:
             raise NotImplementedError("it holds no numbers")
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0].partition(". ")[0]  # PyTorch may name every backend
         raise InputError(
             f"device '{wanted}' can't be used here ({reason}); 'auto' or 'cpu' would do"
         ) from error

@@ -186,7 +186,7 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=said):
             build_network("timm:test_resnet", **SETTINGS, weights=tmp_path / name)
     torch.save({"a": Callable}, tmp_path / "code.pth")
-    with pytest.raises(DataError, match="not a readable file of weights: Weights only"):
+    with pytest.raises(DataError, match="not a readable file of weights: it is none"):
         read_state_dict(tmp_path / "code.pth")
     with pytest.raises(InputError, match="takes no file of pretrained weights"):
         build_network("compact", **SETTINGS, weights=tmp_path / "short.pth")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from revgrad.domains.arrays import from_arrays, likely_layout
 from revgrad.domains.domain import Domain
-from revgrad.errors import DataError, InputError
+from revgrad.errors import DataError, InputError, RevgradError, some
 
 INPUT_KEYS = ("images", "inputs", "x", "data")
 LABEL_KEYS = ("labels", "y")
@@ -69,7 +68,7 @@ def from_npz(
                 if keys[0] is None and not parts:
                     raise InputError(
                         f"{path} has no array called {' or '.join(INPUT_KEYS)}, nor any called "
-                        f"{PART}NAME (there are: {', '.join(archive.files) or 'none'})"
+                        f"{PART}NAME (there are: {some(archive.files) or 'none'})"
                     )
                 if not labels:
                     keys[1] = None
@@ -79,7 +78,7 @@ def from_npz(
                     role = "as an attribute" if gone[0] in attributes else "for groups or weights"
                     raise InputError(
                         f"{path} has no array '{gone[0]}' to take {role} "
-                        f"(there are: {', '.join(archive.files)})"
+                        f"(there are: {some(archive.files)})"
                     )
                 inputs, values, classes = (None if key is None else archive[key] for key in keys)
                 if inputs is None:
@@ -87,9 +86,9 @@ def from_npz(
                 elif layout == "auto":
                     layout = likely_layout(inputs.shape, channels)
                 found = {one: archive[one] for one in (*attributes, *beside)}
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, MemoryError, OSError) as error:
-        if isinstance(error, InputError):
-            raise
+    except RevgradError:
+        raise
+    except Exception as error:  # of zip, zlib, numpy and its tokenizer: damage has many names
         if "allow_pickle" in str(error):
             raise DataError(
                 f"{path} holds an array of Python objects, which is never loaded "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ def read_state_dict(path: Path | str) -> dict[str, Tensor]:
         raise DataError(f"there is no file of weights {file}") from None
     except Exception as error:  # many kinds, for many ways to be no state dict
         reason = next(iter(str(error).strip().splitlines()), type(error).__name__)
+        if isinstance(error, pickle.UnpicklingError):  # PyTorch's advice would run its code
+            reason = "it is none, or holds more than tensors, which is never loaded"
         raise DataError(f"{file} is not a readable file of weights: {reason}") from error
     for name in WRAPPERS:
         if isinstance(found, Mapping) and isinstance(found.get(name), Mapping):

@@ -127,10 +127,20 @@ def with_names(numbers: np.ndarray, classes: tuple[str, ...] | None) -> np.ndarr
 BOOLEANS = ("False", "True")
 
 
+#: Classes that a network can be asked for: a larger label is a mistake, or a number to predict.
+MOST_CLASSES = 1_000_000
+
+
 def class_count(labels: np.ndarray, classes: tuple[str, ...] | None) -> int:
     """The number of classes: of the names, or the largest label plus one."""
-    largest = int(labels.max()) + 1 if labels.size else 0
-    return max(largest, len(classes or ()))
+    largest = int(labels.max()) if labels.size else -1
+    if largest >= MOST_CLASSES:
+        raise InputError(
+            f"label {largest} would be class {largest} of as many: class numbers count from 0, to "
+            f"{MOST_CLASSES - 1:,} at most; names would do, or numbered anew (numbers to predict "
+            "are task='regression')"
+        )
+    return max(largest + 1, len(classes or ()))
 
 
 def check_integers(labels: np.ndarray, task: Task, name: str) -> None:

@@ -240,9 +240,11 @@ def _classes(domain: Domain) -> str:
     """The classes with their numbers of samples; the extremes where there are many."""
     import numpy as np
 
+    from revgrad.tasks.task import MOST_CLASSES
+
     if domain.labels is None:
         return "no labels"
-    if not domain.is_classification:
+    if not domain.is_classification or (domain.class_count or 0) > MOST_CLASSES:
         return "labels are numbers"
     counts = np.bincount(domain.labels, minlength=domain.class_count or 0).tolist()
     if len(counts) > 12:
