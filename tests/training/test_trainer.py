@@ -523,6 +523,14 @@ def test_global_generators_are_undisturbed() -> None:
     assert torch.rand(3).tolist() == expected[0]
 
 
+def test_noise_is_another_at_each_step() -> None:
+    trainer, kept = image_trainer(steps=4), []
+    network: Any = trainer.adapter.network
+    network.drop.register_forward_hook(lambda module, given, out: kept.append(out[:6] != 0))
+    trainer.fit()
+    assert len({mask.numpy().tobytes() for mask in kept}) == len(kept) >= 4
+
+
 def test_the_result_does_not_depend_on_global_generators() -> None:
     digests = set()
     for seed in (1, 2):
