@@ -21,15 +21,24 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "pairs"))
 from pair_catalogue import FROZEN, PAIRS
+from pair_reserve import RESERVE
 from revgrad import from_arrays
 from revgrad._seals import unsealed
+from revgrad.diagnostics.consensus import consensus_on
 from revgrad.diagnostics.evidence import Evidence
 from revgrad.diagnostics.recorder import read_evidence
 from revgrad.diagnostics.signs import comparison_signs
+from revgrad.diagnostics.trust import input_kind
+from revgrad.diagnostics.vetoes import find_vetoes
 from trust_train import TRUTH, folder_of
 from trust_trials import TRIALS
 
 HERE = Path(__file__).parent
+EVERY = PAIRS | RESERVE
+
+
+def set_of(pair: str) -> str:
+    return "reserve" if pair in RESERVE else "frozen" if pair in FROZEN else "open"
 
 
 class Comparison(NamedTuple):
@@ -39,11 +48,12 @@ class Comparison(NamedTuple):
     before: Evidence
     accuracy: float | None
     baseline: float
+    labels: np.ndarray  # of the target samples, to judge the consensus by: no sign sees them
 
 
-def of_runs(folder: Path, known: set[tuple[str, str]]) -> Iterator[Comparison]:
+def of_runs(folder: Path, known: set[tuple[str, str]], reserve: bool) -> Iterator[Comparison]:
     """Pair by pair, so that a pair's consensus is found once."""
-    for pair in PAIRS:
+    for pair in RESERVE if reserve else PAIRS:
         place = folder / folder_of(pair)
         for trial in TRIALS:
             where = place / trial.name, place / trial.baseline.name
@@ -54,7 +64,8 @@ def of_runs(folder: Path, known: set[tuple[str, str]]) -> Iterator[Comparison]:
             after, before = (None if one is None else one.end for one in kept)
             if before is not None:
                 accuracies = [one["target_accuracy"] for one in truths]
-                yield Comparison(pair, trial.name, after, before, *accuracies)
+                labels = np.asarray(truths[0]["labels"])
+                yield Comparison(pair, trial.name, after, before, *accuracies, labels)
 
 
 def of_candidates(folder: Path, known: set[tuple[str, str]]) -> Iterator[Comparison]:
@@ -89,19 +100,34 @@ def of_candidates(folder: Path, known: set[tuple[str, str]]) -> Iterator[Compari
             if (pair, f"candidate {name}") not in known:
                 after = evidence(name)
                 right = _right(after, data.target_y)
-                yield Comparison(pair, f"candidate {name}", after, before, right, baseline)
+                yield Comparison(
+                    pair, f"candidate {name}", after, before, right, baseline, data.target_y
+                )
 
 
 def record(found: Comparison) -> dict[str, Any]:
-    signs = {} if found.after is None else comparison_signs(found.after, found.before)
+    signs: dict[str, float] = {}
+    truths: dict[str, Any] = {}
+    if found.after is not None:
+        signs = comparison_signs(found.after, found.before)
+        said = consensus_on(found.after)
+        assert said is not None
+        truths = {
+            name: round(float((getattr(said, name).argmax(1) == found.labels).mean()), 4)
+            for name in ("pooled", "smooth", "learned")
+        } | {
+            "inputs": input_kind(found.after),
+            "vetoes": {one.name: one.shared for one in find_vetoes(found.after, found.before)},
+        }
     return {
         "pair": found.pair,
-        "kind": PAIRS[found.pair].kind,
-        "set": "frozen" if found.pair in FROZEN else "open",
+        "kind": EVERY[found.pair].kind,
+        "set": set_of(found.pair),
         "trial": found.trial,
         "failed": found.after is None,
         "accuracy": found.accuracy,
         "baseline": found.baseline,
+        **truths,
         "signs": {name: round(value, 4) for name, value in signs.items()},
     }
 
@@ -120,12 +146,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", type=Path)
     parser.add_argument("--candidates", type=Path)
+    parser.add_argument("--reserve", action="store_true", help="the pairs of the reserve alone")
     parser.add_argument("--output", type=Path, default=HERE / "signs.jsonl")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="of CPU, at most")
     arguments = parser.parse_args()
     lines = arguments.output.read_text().splitlines() if arguments.output.exists() else []
     known = {(one["pair"], one["trial"]) for one in map(json.loads, lines)}
-    found = of_runs(arguments.runs, known)
+    found = of_runs(arguments.runs, known, arguments.reserve)
     if arguments.candidates is not None:
         found = of_candidates(arguments.candidates, known)
     with arguments.output.open("a", encoding="utf-8") as file:

@@ -18,6 +18,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "pairs"))
 from pair_catalogue import PAIRS, PairData
+from pair_reserve import RESERVE
 from revgrad import adapt, from_arrays
 from revgrad._seals import write_sealed
 from revgrad.diagnostics.recorder import read_evidence
@@ -31,7 +32,7 @@ TRUTH = "truth.json"
 
 @cache
 def data_of(pair: str) -> PairData:
-    return PAIRS[pair].open()
+    return (PAIRS | RESERVE)[pair].open()
 
 
 def folder_of(pair: str) -> str:
@@ -101,11 +102,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("output", type=Path)
     parser.add_argument("--pair", action="append", default=[])
+    parser.add_argument("--reserve", action="store_true", help="the pairs of the reserve alone")
     parser.add_argument("--trials", type=int, default=len(TRIALS))
     parser.add_argument("--part", type=int, default=0, help="of the pairs, of several processes")
     parser.add_argument("--parts", type=int, default=1)
     arguments = parser.parse_args()
-    names = (arguments.pair or list(PAIRS))[arguments.part :: arguments.parts]
+    every = list(RESERVE if arguments.reserve else PAIRS)
+    names = (arguments.pair or every)[arguments.part :: arguments.parts]
     for turn in range(arguments.trials):
         for name in names:
             order = np.random.default_rng(list(name.encode())).permutation(len(TRIALS))

@@ -52,7 +52,7 @@ class Trial:
             adaptation_factor=Constant(height) if self.at_once else RampUp(10.0, height),
             optimiser=self.optimiser,
             seed=self.seed,
-            evaluate_every=max(self.steps // 3, 1),
+            evaluate_every=self.steps,
             log_every=max(self.steps // 20, 1),
             checkpoint_every=0,
         )

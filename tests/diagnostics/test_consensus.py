@@ -16,7 +16,15 @@ from revgrad.diagnostics.consensus import (
     reliabilities,
 )
 from revgrad.diagnostics.opinions import opinions_of, ranks, standardised
-from revgrad.diagnostics.signs import comparison_signs, consensus_signs, latent_accuracy, vote_signs
+from revgrad.diagnostics.signs import (
+    SURE,
+    comparison_signs,
+    consensus_signs,
+    disputed_signs,
+    latent_accuracy,
+    unlike_neighbours,
+    vote_signs,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -173,3 +181,25 @@ def test_latent_accuracy_undoes_the_raters_mistakes() -> None:
     )
     right = float((said[0] == truth).mean())
     assert latent_accuracy(said[0], known) == pytest.approx(right, abs=0.02)
+
+
+def test_signs_of_what_is_disputed_by_loops() -> None:
+    labels, own, target = moved(90)
+    found = consensus_of(own, labels, target, 3)
+    after, before = RNG.integers(3, size=90), RNG.integers(3, size=90)
+    signs = disputed_signs(after, before, found)
+    sides, margins, sure = [], [], []
+    for i in range(90):
+        if after[i] != before[i]:
+            p = found.pooled[i]
+            sides.append((int(p.argmax() == after[i]), int(p.argmax() == before[i])))
+            margins.append(p[after[i]] - p[before[i]])
+            sure.append(int(margins[-1] > SURE) - int(margins[-1] < -SURE))
+    assert signs["for-after"] == pytest.approx(np.mean([one for one, _ in sides]))
+    assert signs["for-before"] == pytest.approx(np.mean([two for _, two in sides]))
+    assert signs["margin"] == pytest.approx(np.mean(margins))
+    assert signs["margin-sure"] == pytest.approx(np.mean(sure))
+    assert set(disputed_signs(after, after, found).values()) == {0.0}
+    unlike = [after[j] != after[i] for i in range(90) for j in found.neighbours[i]]
+    assert unlike_neighbours(after, found.neighbours) == pytest.approx(np.mean(unlike))
+    assert unlike_neighbours(after, found.neighbours[:, :0]) == 0.0

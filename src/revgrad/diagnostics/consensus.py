@@ -58,6 +58,8 @@ class Consensus:
         classifier that learned from the surest of these too
     agreement
         of all pairs of opinions, the mean, beyond chance
+    neighbours
+        (n, k): of each sample, the target samples that look most like it
     """
 
     opinions: tuple[Opinion, ...]
@@ -66,6 +68,7 @@ class Consensus:
     smooth: Array
     learned: Array
     agreement: float
+    neighbours: Array
 
     @property
     def competence(self) -> float:
@@ -126,7 +129,7 @@ def consensus_of(source: Array, labels: Array, target: Array, classes: int) -> C
     learned = _learned(described.source, labels, described.target, smooth, near)
     apart = ~np.eye(len(agree), dtype=bool)
     mean = float(agree[apart].mean()) if len(agree) > 1 else 0.0
-    return Consensus(opinions, reliability, pool, smooth, learned, mean)
+    return Consensus(opinions, reliability, pool, smooth, learned, mean, near)
 
 
 def agreements(said: Sequence[Array], classes: int) -> Array:

@@ -19,6 +19,8 @@ from revgrad.diagnostics.evidence import LABELLED_SOURCE, Evidence
 from revgrad.diagnostics.inputs import Array, given, probabilities, shares_of
 from revgrad.diagnostics.vetoes import source_accuracy, variety
 
+#: Difference of probabilities from which the pool is sure which of two networks is right.
+SURE = 0.6
 #: Samples whose confidence is transported at most: its cost grows with their third power.
 MOST_TRANSPORTED = 1000
 NEEDS = (*LABELLED_SOURCE, "target_logits")
@@ -53,7 +55,21 @@ def consensus_signs(predicted: Array, found: Consensus) -> dict[str, float]:
         said = getattr(found, name)
         signs[name] = float((said.argmax(axis=1) == predicted).mean())
         signs[f"{name}-soft"] = float(said[n, predicted].mean())
-    return signs | {"latent": latent_accuracy(predicted, found)}
+    signs |= {"latent": latent_accuracy(predicted, found)}
+    own = shares_of(predicted, found.pooled.shape[1])
+    return signs | {
+        "unlike-neighbours": unlike_neighbours(predicted, found.neighbours),
+        # total variation distance of its classes' shares to the pool's
+        "shares-off": float(np.abs(own - found.pooled.mean(axis=0)).sum() / 2),
+    }
+
+
+def unlike_neighbours(predicted: Array, neighbours: Array) -> float:
+    """Share of all neighbours (n, k) that are predicted to be of another class than their
+    sample."""
+    if not neighbours.size:
+        return 0.0
+    return float((predicted[neighbours] != predicted[:, None]).mean())
 
 
 def latent_accuracy(predicted: Array, found: Consensus) -> float:
@@ -90,6 +106,26 @@ def vote_signs(after: Array, before: Array, found: Consensus) -> dict[str, float
         "votes-own-scale": of(~by_source),
         "votes-source-scale": of(by_source),
         "votes-best": float(votes[found.reliability.argmax()]),
+        # how one-sided they are: 1 where all hold of a gain, −1 where all hold of a loss
+        "votes-side": float(np.average(np.sign(votes), weights=weights)),
+        "votes-least": float(votes.min()),
+        "votes-most": float(votes.max()),
+    }
+
+
+def disputed_signs(after: Array, before: Array, found: Consensus) -> dict[str, float]:
+    """Of the samples that the two predict otherwise, (n,) classes: how the pool takes sides. Only
+    these can make a gain or a loss."""
+    where = np.flatnonzero(after != before)
+    if not len(where):
+        return {"for-after": 0.0, "for-before": 0.0, "margin": 0.0, "margin-sure": 0.0}
+    said = found.pooled[where].argmax(axis=1)
+    held = found.pooled[where, after[where]] - found.pooled[where, before[where]]
+    return {
+        "for-after": float((said == after[where]).mean()),
+        "for-before": float((said == before[where]).mean()),
+        "margin": float(held.mean()),
+        "margin-sure": float(np.where(np.abs(held) > SURE, np.sign(held), 0.0).mean()),
     }
 
 
@@ -109,7 +145,7 @@ def comparison_signs(after: Evidence, before: Evidence) -> dict[str, float]:
             of_one |= consensus_signs(predicted, found)
         signs |= {f"{key}-{name}": value for key, value in of_one.items()}
     if found is not None:
-        signs |= vote_signs(one, other, found)
+        signs |= vote_signs(one, other, found) | disputed_signs(one, other, found)
         signs |= {
             "competence": found.competence,
             "agreement": found.agreement,
