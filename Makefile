@@ -1,7 +1,7 @@
 # make demo    adapt a network on real digits and show what was gained
 # make fast    the core tests
 # make check   lint, types and the core tests: a minute and a half on two cores
-# make test    lint, types and all tests: under eight minutes on two cores
+# make test    lint, types and all tests: a quarter of an hour on two cores
 # make bench   the benchmarks, as json lines
 # make examples  the examples, whole: their pictures and their numbers
 # make faults  every promise under faults, about an hour; goes on where it was

@@ -1,7 +1,8 @@
 """The figures of the pages as SVG, in light and dark: docs/images/NAME-light.svg, NAME-dark.svg.
 
 python docs/figures.py                   those made of records: tables, error curves, architecture
-python docs/figures.py --moons           the two moons and the hero too, trained anew
+python docs/figures.py --moons           the two moons too, trained anew
+python docs/figures.py --demo FOLDER     the README's first picture too: `revgrad demo -o FOLDER`
 
 A page names the light one; the site shows the one that fits (docs/website.py). Text is at least 11
 pixels at a phone's 360.
@@ -365,10 +366,8 @@ def draw_architecture(colours: Colours) -> None:
 # -- points ----------------------------------------------------------------------------------------
 
 
-def draw_moons(name: str, colours: Colours, panels: Sequence[Moons], sentence: str = "") -> None:
+def draw_moons(colours: Colours, panels: Sequence[Moons]) -> None:
     """Side by side: the border of each model over the target's points; hollow: predicted wrong.
-
-    The hero is the same with what the verdict says below.
 
     `panels` are (title, points, right and class of each, the cells of a grid that class 1 holds).
     """
@@ -434,17 +433,8 @@ def draw_moons(name: str, colours: Colours, panels: Sequence[Moons], sentence: s
         )
     )
     y = 44 + side + 32
-    if sentence:
-        said = "Verdict, without target labels:"
-        parts.append(text(10, y + 12, said, colours.text, 12.5, font_weight=600))
-        lines = textwrap.wrap(sentence, 62)
-        parts += [
-            text(10, y + 31 + 18 * number, line, colours.text, 12.5)
-            for number, line in enumerate(lines)
-        ]
-        y += 24 + 18 * len(lines)
-    label = f"Two moons, turned: the border before and after adaptation. {sentence}"
-    write(name, colours, (WIDTH, y), label.strip(), parts)
+    label = "Two moons, turned: the border before and after adaptation."
+    write("two-moons", colours, (WIDTH, y), label, parts)
 
 
 def two_moons(seed: int, turn: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
@@ -457,37 +447,160 @@ def two_moons(seed: int, turn: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
     return (points @ matrix).astype(np.float32), classes
 
 
-def moons() -> tuple[list[Moons], str]:
-    """The data of `examples/two_moons.py`, seed 0, before and after, and the verdict."""
+def moons() -> list[Moons]:
+    """The data of `examples/two_moons.py`, seed 0, before and after."""
     from revgrad import DANNClassifier
 
     (x, y), (target, truth) = two_moons(0), two_moons(1000, 35.0)
     low, high = target.min(axis=0) - 0.4, target.max(axis=0) + 0.4
     axes = [np.linspace(a, b, 81)[:-1] + (b - a) / 160 for a, b in zip(low, high, strict=True)]
     grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2).astype(np.float32)
-    adapted = DANNClassifier(random_state=0, baseline=True).fit(x, y, X_target=target)
+    adapted = DANNClassifier(random_state=0).fit(x, y, X_target=target)
     alone = DANNClassifier(method="source-only", random_state=0).fit(x, y)
     panels = []
     for title, model in {"Source only": alone, "Adapted": adapted}.items():
         right = np.stack([model.predict(target) == truth, truth], axis=1).astype(int)
         said = f"{title}: {right[:, 0].mean():.0%} of the target right"
         panels.append((said, target, right, model.predict(grid).reshape(80, 80).astype(int)))
-    return panels, f"{adapted.verdict_.outcome}. {adapted.verdict_.sentence}"
+    return panels
+
+
+# -- the first picture of the README ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Hero:
+    """What the demo made: images of both domains, features before and after, and the verdict.
+
+    Attributes
+    ----------
+    images
+        of source and target, some of each
+    clouds
+        before and after: features of source and of target, laid out in two dimensions
+    right
+        before and after: the share of the target's test that is predicted right
+    said
+        the verdict
+    """
+
+    images: tuple[list[np.ndarray], list[np.ndarray]]
+    clouds: list[tuple[np.ndarray, np.ndarray]]
+    right: tuple[float, float]
+    said: str
+
+
+def hero_of(demo: Path) -> Hero:
+    """Of a folder that `revgrad demo` has written."""
+    import revgrad
+    from revgrad.diagnostics import read_evidence
+    from revgrad.domains.domain import spaced_indices
+    from revgrad.reports.clouds import tsne_cloud
+    from revgrad.training import EvaluationRecord, Run
+
+    adapted = next(demo.glob("recommended-*"))
+    clouds, shares, images = [], [], ([], [])
+    for folder in (adapted / "baseline", adapted):
+        recorded = read_evidence(folder)
+        if recorded is None or recorded.end is None:
+            raise SystemExit(f"{folder} has recorded no features: is the demo finished?")
+        features = (recorded.end.source_features, recorded.end.target_features)
+        chosen = [one[spaced_indices(len(one), min(400, len(one)))] for one in features]
+        cloud = tsne_cloud("", *chosen)
+        clouds.append((cloud.source, cloud.target))
+        last = [one for one in Run(folder).records() if isinstance(one, EvaluationRecord)][-1]
+        shares.append(last.target_accuracy)
+        images = tuple(
+            [kept[i] for i in np.linspace(0, len(kept) - 1, 6).astype(int)]
+            for kept in (recorded.source_inputs, recorded.target_inputs)
+        )
+    verdict = revgrad.verdict(adapted)
+    said = f"{verdict.outcome}. {verdict.sentence}"
+    return Hero(images, clouds, (shares[0], shares[1]), said)
+
+
+def as_png(image: np.ndarray) -> str:
+    """An image as an address of its own."""
+    import base64
+    import io
+
+    from PIL import Image
+
+    kept = io.BytesIO()
+    Image.fromarray(image).save(kept, "PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(kept.getvalue()).decode()
+
+
+def draw_hero(colours: Colours, hero: Hero) -> None:
+    """Samples of both domains, their features before and after, what is right, and the verdict."""
+    width, side, gap, margin = 720.0, 340.0, 16.0, 12.0
+    columns = (margin, margin + side + gap)
+    parts: list[Element] = []
+    heads = (("Source: labelled", colours.source), ("Target: no labels", colours.target))
+    for x, (head, colour), images in zip(columns, heads, hero.images, strict=True):
+        parts += [
+            element("circle", cx=x + 9, cy=23, r=8, fill=colour),
+            text(x + 26, 31, head, colours.text, 23, font_weight=600),
+        ]
+        parts += [
+            element(
+                "image",
+                x=x + 57.4 * number,
+                y=46,
+                width=53,
+                height=53,
+                href=as_png(np.array(image)),
+            )
+            for number, image in enumerate(images)
+        ]
+    top, tall = 152.0, 270.0
+    titles = ("Before: source only", "After: adapted")
+    for x, title, cloud, right in zip(columns, titles, hero.clouds, hero.right, strict=True):
+        both = np.concatenate(cloud)
+        low, high = both.min(axis=0), both.max(axis=0)
+        parts += [
+            text(x, top - 12, title, colours.text, 23, font_weight=600),
+            element("rect", x=x, y=top, width=side, height=tall, fill=colours.fill, rx=6),
+        ]
+        room = np.array([side - 28, tall - 28])
+        for points, colour in zip(cloud, (colours.source, colours.target), strict=True):
+            places = (points - low) / (high - low) * room + (x + 14, top + 14)
+            dots = "".join(f"M{a:.0f} {b:.0f}h0" for a, b in places)
+            style = {"stroke_width": 5, "stroke_linecap": "round", "stroke_opacity": ".75"}
+            parts.append(element("path", d=dots, stroke=colour, fill="none", **style))
+        parts += [
+            text(x, top + tall + 32, f"{right:.0%}", colours.text, 27, font_weight=700),
+            text(x + 74, top + tall + 32, "of the target right", colours.text, 23),
+        ]
+    y = top + tall + 76
+    parts.append(text(margin, y, "What revgrad says without target labels:", colours.quiet, 22))
+    lines = textwrap.wrap(hero.said[0].upper() + hero.said[1:], 57)
+    parts += [
+        text(margin, y + 31 * (number + 1), line, colours.text, 23)
+        for number, line in enumerate(lines)
+    ]
+    label = (
+        "Digits of both domains; their features before and after adaptation: apart, then together; "
+        f"{hero.right[0]:.0%} and {hero.right[1]:.0%} of the target right. {hero.said}"
+    )
+    write("hero", colours, (width, y + 31 * len(lines) + 18), label, parts)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--moons", action="store_true")
-    panels, sentence = [], ""
-    if options.parse_args().moons:
-        panels, sentence = moons()
+    options.add_argument("--demo", type=Path, metavar="FOLDER")
+    given = options.parse_args()
+    panels = moons() if given.moons else []
+    hero = hero_of(given.demo) if given.demo else None
     for colours in (LIGHT, DARK):
         draw_tables(colours)
         draw_semi_supervised(colours)
         draw_architecture(colours)
         if panels:
-            draw_moons("two-moons", colours, panels)
-            draw_moons("hero", colours, panels, sentence)
+            draw_moons(colours, panels)
+        if hero:
+            draw_hero(colours, hero)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterable
@@ -94,6 +95,16 @@ def per_cent_of_seeds(line: Line | None) -> str:
     return f"{100 * line.value:.1f}" + ("" if line.sd is None else f" ± {100 * line.sd:.1f}")
 
 
+def jsonl(path: Path) -> list[dict[str, Any]]:
+    """The records of a file of json lines."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def arrows(name: str) -> str:
+    """`mnist->mnist-m` as a page writes it: lines break at the arrow, not within it."""
+    return re.sub(r" ?-> ?", " → ", name)
+
+
 @cache
 def study_figures() -> Slots:
     """How right verdicts and estimates are, on the pairs that they were not fitted on."""
@@ -150,14 +161,12 @@ def trust_figures() -> Slots:
             )
         return "\n".join(lines)
 
-    def short_table(pairs: dict[str, Any], kinds: dict[str, Any]) -> str:
-        names = sorted(set(pairs) - {"all"})
-        rows = (("told", "told"), ("right", "right of these"))
+    def short_table(judged: dict[str, Any]) -> str:
+        names = sorted(set(judged) - {"all"})
         lines = ["| | " + " | ".join(names) + " |", "| --- " * (len(names) + 1) + "|"]
-        for title, judged in (("pairs left out", pairs), ("frozen pairs", kinds)):
-            for key, words in rows:
-                values = (per_cent(judged[name][key]) for name in names)
-                lines.append(f"| {title}: {words} | " + " | ".join(values) + " |")
+        for key, words in (("told", "runs with an outcome"), ("right", "right of these")):
+            values = (per_cent(judged[name][key]) for name in names)
+            lines.append(f"| {words} | " + " | ".join(values) + " |")
         return "\n".join(lines)
 
     choice = json.loads((ROOT / "studies" / "trust" / "choice.json").read_text(encoding="utf-8"))
@@ -178,7 +187,7 @@ def trust_figures() -> Slots:
         "open": table(found["left-out pairs"], "pairs left out"),
         "kinds": table(found["left-out kinds"], "kinds left out"),
         "frozen": table(found["frozen pairs"], "frozen pairs"),
-        "short": short_table(found["left-out pairs"], found["frozen pairs"]),
+        "short": short_table(found["frozen pairs"]),
     }
 
 
@@ -308,8 +317,17 @@ def scale() -> Slots:
     return {"growth": growth, "reading": reading}
 
 
+def points(gains: Iterable[float]) -> str:
+    """The mean in points, and the worst in brackets where there are several."""
+    values = [100 * gain for gain in gains]
+    if not values:
+        return "–"
+    worst = f" ({min(values):+.1f})" if len(values) > 1 else ""
+    return f"{fmean(values):+.1f}{worst}".replace("-", "−")
+
+
 def choosing() -> Slots:
-    """Gains over source only by kind of data and method, from the study of defaults."""
+    """Gains over source only by kind of data: of methods, of heights of λ, of layers, of steps."""
     import defaults_table
 
     shown = {
@@ -321,23 +339,62 @@ def choosing() -> Slots:
         "auto": "auto",
     }
     found = [json.loads(line) for line in defaults_table.RECORDS.read_text().splitlines()]
-    kinds = sorted({record["kind"] for record in found})
+    layers = jsonl(ROOT / "studies" / "defaults" / "layers.jsonl")
+    trials = jsonl(ROOT / "studies" / "trust" / "signs.jsonl")
 
-    def cell(kind: str, method: str) -> str:
-        gained = defaults_table.gains(r for r in found if r["kind"] == kind).get(method)
-        return f"{100 * fmean(gained):+.1f} ({100 * min(gained):+.1f})" if gained else "–"
+    def of(kind: str, trial: str) -> str:
+        runs = [r for r in trials if (r["kind"], r["trial"]) == (kind, trial)]
+        return points(r["accuracy"] - r["baseline"] for r in runs)
+
+    def kind_of(kind: str) -> Slots:
+        records = [r for r in found if r["kind"] == kind]
+        gained = {m: g for m, g in defaults_table.gains(records).items() if m in shown}
+        named = [m for m in shown if len(gained.get(m, ())) > 1 and m != "auto"] or ["plain"]
+        rows = []
+        for pair in dict.fromkeys(r["pair"] for r in records):
+            own = [r for r in records if r["pair"] == pair]
+            alone = fmean(r["accuracy"] for r in own if r["method"] == "source only")
+            gains = defaults_table.gains(own)
+            cells = [points([fmean(gains[m])] if m in gains else []) for m in shown]
+            rows.append({"pair": arrows(pair), "alone": f"{100 * alone:.1f}", "gains": cells})
+        return {
+            "kind": kind,
+            "rows": rows,
+            "means": [points(gained.get(m, [])) for m in shown],
+            "best": shown[max(named, key=lambda m: fmean(gained[m]))],
+            "safest": shown[max(named, key=lambda m: min(gained[m]))],
+            "auto": points(gained.get("auto", [])),
+        }
 
     return {
         "pairs": len({record["pair"] for record in found}),
+        "seeds": len({record["seed"] for record in found}),
         "titles": list(shown.values()),
-        "kinds": [
+        "kinds": [kind_of(kind) for kind in sorted({record["kind"] for record in found})],
+        "factors": [
+            {"kind": kind, "cells": [of(kind, one) for one in ("lambda-0.1", "dann", "lambda-10")]}
+            for kind in sorted({r["kind"] for r in trials})
+        ],
+        "steps": [
+            {"kind": kind, "cells": [of(kind, one) for one in ("weak", "dann", "strong")]}
+            for kind in sorted({r["kind"] for r in trials})
+        ],
+        "layers": [
             {
                 "kind": kind,
-                "pairs": len({r["pair"] for r in found if r["kind"] == kind}),
-                "gains": [cell(kind, method) for method in shown],
+                "pairs": len({r["pair"] for r in layers if r["kind"] == kind}),
+                "cells": [
+                    points(
+                        r["accuracy"] - r["baseline"]
+                        for r in layers
+                        if (r["kind"], r["layer"]) == (kind, layer)
+                    )
+                    for layer in ("early", "features", "hidden")
+                ],
             }
-            for kind in kinds
+            for kind in sorted({r["kind"] for r in layers})
         ],
+        "layer_seeds": len({r["seed"] for r in layers}),
         **{line.method: line for line in defaults_table.lines(found) if line.method in shown},
     }
 

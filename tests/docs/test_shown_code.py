@@ -10,12 +10,15 @@ import re
 import shlex
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from PIL import Image
 
 from fresh import command, run_each
+from revgrad.cli import app
 from shown import Shown
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,6 +41,14 @@ def commands(text: str) -> list[list[str]]:
     """The words of every indented command of ours, in order; a line may end in a backslash."""
     lines = re.findall(r"^    (revgrad .*)$", text.replace("\\\n", " "), flags=re.M)
     return [shlex.split(line, comments=True) for line in lines]
+
+
+def every_command(text: str) -> list[list[str]]:
+    """The words of every command of ours: indented, in a block that is no Python, or in a line."""
+    text = re.sub(r"^```(python|py|toml)\n.*?^```", "", text, flags=re.S | re.M)
+    text = text.replace("\\\n", " ")
+    found = re.findall(r"^ *(revgrad [^`\n]*)$|`(revgrad [^`\n]+)`", text, flags=re.M)
+    return [shlex.split(a or b, comments=True) for a, b in found]
 
 
 def shortened(text: str) -> str:
@@ -118,11 +129,43 @@ def test_every_python_block_of_a_page_runs_by_itself(page: Path, folders: Path) 
     check(run_each([SHORT_AUTO + block for block in blocks], folders), blocks)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_command_on_a_page_has_the_options_that_it_shows(page: Path) -> None:
+    if page.stem == "runs":
+        pytest.skip("commands of their day")
+    group: Any = typer.main.get_command(app)
+    context, unknown = typer.Context(group), []
+    for words in every_command(page.read_text(encoding="utf-8")):
+        one, rest = group, words[1:]
+        while rest and hasattr(one, "get_command") and one.get_command(context, rest[0]):
+            one, rest = one.get_command(context, rest[0]), rest[1:]
+        if hasattr(one, "get_command") and rest and not rest[0].startswith(("-", "…")):
+            unknown.append(" ".join(words))
+        known = {name for param in one.params for name in (*param.opts, *param.secondary_opts)}
+        given = {word.partition("=")[0] for word in rest if re.match(r"--?[a-z]", word)}
+        unknown += [f"{' '.join(words)}: {name}" for name in given - known - {"--help", "-h"}]
+    assert unknown == []
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_first_page_run_word_for_word(folders: Path) -> None:
+    text = (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
+    words = commands(text)
+    assert [line[1] for line in words] == ["train", "verdict", "report", "export"]
+    train = [*words[0], "--steps", "4"]  # the page leaves it to auto
+    programs = [SHORT_AUTO + command(line) for line in (train, *words[1:])]
+    shown = run_each(programs, folders)
+    check(shown, programs)
+    assert shown[1].out.startswith(("adapted", "no gain", "harmed", "can't tell"))
+    assert (folders / "model.onnx").exists()
+
+
 def test_links_of_the_pages_lead_somewhere() -> None:
     broken = []
     for page in PAGES:
         text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
-        for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+        links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
+        for link in links + re.findall(r'(?:src|srcset)="(.*?)"', text):
             if "://" not in link and not (page.parent / link).exists():
                 broken.append(f"{page.name}: {link}")
     assert broken == []

@@ -35,3 +35,14 @@ def test_every_record_has_its_source_only() -> None:
     found = gains(records)
     assert len(found["auto, first form"]) == len(found["plain"]) >= 30
     assert len(found["auto"]) >= 28
+
+
+def test_every_pair_of_the_layers_has_all_three_and_one_baseline() -> None:
+    lines = (RECORDS.parent / "layers.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    pairs = {(one["pair"], one["seed"]) for one in records}
+    assert len(pairs) >= 9
+    for pair in pairs:
+        own = [one for one in records if (one["pair"], one["seed"]) == pair]
+        assert [one["layer"] for one in own] == ["early", "features", "hidden"]
+        assert len({one["baseline"] for one in own}) == 1
