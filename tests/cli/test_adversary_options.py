@@ -107,3 +107,19 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         code, shown = run(*words, *more)
         assert code != 0
         assert told in shown
+
+
+def test_a_search_of_tables_with_adversaries(tmp_path: Path) -> None:
+    """The target's table holds the label and lacks an attribute: it is read as the source's."""
+    pytest.importorskip("pandas")
+    pytest.importorskip("optuna")
+    files = [table(tmp_path / f"{name}.csv", seed, seed / 2) for seed, name in enumerate("ab")]
+    code, told = run(
+        *("tune", "--source", files[0], "--target", files[1], "--trials", "1"),
+        *("--attribute", "site", "--adversary", "domain", "--adversary", "site"),
+        *("-o", str(tmp_path / "search"), *SHORT),
+    )
+    assert code == 0, told
+    assert "--adversary domain --adversary site" in " ".join(told.split())
+    config = Run(tmp_path / "search" / "trial-0000").config
+    assert [one["name"] for one in config.adversaries] == ["domain", "site"]

@@ -13,9 +13,10 @@ from torch import nn
 import revgrad
 from revgrad import Adversary, Domain, Run, from_arrays
 from revgrad.diagnostics.attribute_evidence import read_attribute_evidence
+from revgrad.diagnostics.attribute_verdict import _outcome
 from revgrad.diagnostics.fairness import group_differences
 from revgrad.diagnostics.intervals import mean_share_interval, share_interval
-from revgrad.diagnostics.recovery import recover
+from revgrad.diagnostics.recovery import Recovery, recover
 from revgrad.diagnostics.verdict import verdict
 from revgrad.errors import RunError
 from revgrad.training import TrainingRecord
@@ -120,6 +121,26 @@ def test_groups_that_are_small_say_nothing() -> None:
 
 
 # -- the verdict ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "before", "expected"),
+    [
+        (0.52, 0.50, 0.54, 0.88, "removed"),
+        (0.52, 0.50, 0.54, 0.51, "nothing to remove"),
+        (0.60, 0.58, 0.62, 0.88, "reduced"),
+        (0.85, 0.83, 0.87, 0.88, "not removed"),
+        (0.55, 0.44, 0.66, 0.88, "can't tell"),
+        (0.95, 0.78, 1.00, None, "not removed"),  # a wide interval, all of it far above chance
+        (0.51, 0.40, 0.62, None, "can't tell"),
+    ],
+)
+def test_what_an_interval_says(
+    value: float, low: float, high: float, before: float | None, expected: str
+) -> None:
+    found = Recovery(value, low, high, 0.5, 300, "linear")
+    below = None if before is None else Recovery(before, before, before, 0.5, 300, "linear")
+    assert _outcome(found, below) == expected
 
 
 def people(count: int, seed: int) -> Domain:

@@ -36,12 +36,15 @@ class Trials:
     def __init__(self, options: TuneOptions, training: TrainOptions) -> None:
         from revgrad.diagnostics.scores import RECOMMENDED_SCORE
         from revgrad.domains.common_shape import match_colours
+        from revgrad.domains.encoded import encode, encoder_of
 
         self.options = options
         self.training = replace(training, score=options.score or RECOMMENDED_SCORE)
         data = replace(training, test=None).open_data()
         count = len(data.sources)
-        matched = match_colours([*data.sources, *data.targets])
+        encoder = encoder_of(data.source)  # which gives tables and texts of all domains one shape
+        encoded = [encode(one, encoder) for one in (*data.sources, *data.targets)]
+        matched = match_colours(encoded)
         self.data = replace(data, sources=tuple(matched[:count]), targets=tuple(matched[count:]))
 
     @property

@@ -137,7 +137,10 @@ def _recovered(evidence: AttributeEvidence, number: int, categories: bool) -> Re
 
 
 def _outcome(recovered: Recovery | None, before: Recovery | None) -> AttributeOutcome:
-    if recovered is None or (recovered.high - recovered.low) / 2 > TOO_WIDE:
+    if recovered is None:
+        return "can't tell"
+    surely_there = recovered.low - recovered.chance > NEAR_CHANCE
+    if not surely_there and (recovered.high - recovered.low) / 2 > TOO_WIDE:
         return "can't tell"
     if recovered.above_chance <= NEAR_CHANCE:
         if before is not None and before.above_chance <= NEAR_CHANCE:
