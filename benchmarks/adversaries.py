@@ -1,7 +1,7 @@
 """CPU time of a training step with two adversaries beside one, on the MNIST network.
 
-One is the domain at `pool2`, the network's usual layer. The second tells a site of three values, from
-the same layer or from `pool1`, whose features are six times as many. One thread, in turns.
+One is the domain at `pool2`, the network's usual layer. The second tells a site of three values,
+from the same layer or from `pool1`, whose features are six times as many. One thread, in turns.
 """
 
 from __future__ import annotations
