@@ -13,6 +13,7 @@ import sys
 import tarfile
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -467,6 +468,61 @@ def test_an_address_where_nothing_is(server: str) -> None:
         from_shards(f"{server}/none.tar")
     with pytest.raises(DataError, match="can't be fetched"):
         from_shards("http://127.0.0.1:9/none.tar", retries=0)
+
+
+def _saved(value: Any) -> bytes:
+    file = io.BytesIO()
+    np.save(file, value)
+    return file.getvalue()
+
+
+def _bomb() -> bytes:
+    """A png that says it is 65,535 × 65,535 pixels."""
+    file = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(file, "PNG")
+    data = file.getvalue()
+    head = b"IHDR" + 2 * (65_535).to_bytes(4, "big") + data[24:29]
+    return data[:12] + head + zlib.crc32(head).to_bytes(4, "big") + data[33:]
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("0.png", b"no image"),
+        ("0.png", _bomb()),
+        ("0.npy", b"\x93NUMPY\x01\x00\xf6\x01" + b"(" * 502),
+        ("0.npy", _saved(np.array([print], dtype=object))),
+        ("0.npy", _saved(np.array(["a"]))),
+        ("0.npy", b""),
+    ],
+)
+def test_a_hostile_sample_is_one_line(name: str, data: bytes, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        member(tar, name, data)
+    with pytest.raises(DataError, match=r"a\.tar") as error:
+        from_shards(tmp_path / "a.tar").batch([0])
+    assert "\n" not in str(error.value)
+    assert "0x" not in str(error.value)
+
+
+def test_labels_that_no_integer_holds_are_names(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for number in range(2):
+            member(tar, f"{number}.npy", _saved(np.zeros(3, np.float32)))
+            member(tar, f"{number}.cls", b"9" * (30 + number))
+    assert from_shards(tmp_path / "a.tar").classes == ("9" * 30, "9" * 31)
+
+
+@pytest.mark.parametrize("text", ["s-{0..999999999}.tar", "a{0..9999}{0..9999}.parquet"])
+def test_a_pattern_of_a_billion_shards(text: str) -> None:
+    with pytest.raises(InputError, match="shards: 1,000,000 at most"):
+        from_shards(text)
+
+
+@pytest.mark.parametrize("address", ["http://[::bad/a.tar", "http://h:port/a.tar"])
+def test_an_address_that_is_none(address: str) -> None:
+    with pytest.raises(DataError, match="can't be fetched"):
+        from_shards(address, retries=0)
 
 
 def test_a_shard_with_arrays_of_any_shape_is_refused_in_a_line(tmp_path: Path) -> None:

@@ -56,7 +56,11 @@ def fetched(address: str, folder: Path, *, timeout: float = 20.0, retries: int =
                     break
             except TimeoutError:
                 reason = f"the server was silent for {timeout:g} seconds"
-            except (OSError, http.client.HTTPException) as error:
+            except (
+                OSError,
+                ValueError,
+                http.client.HTTPException,
+            ) as error:  # ValueError: no address
                 reason = " ".join(str(getattr(error, "reason", error) or error).split())[:100]
             else:
                 with disk_errors(path):

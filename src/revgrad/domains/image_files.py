@@ -65,7 +65,7 @@ def read_header(path: Path) -> Header:
     except Unreadable:
         raise
     except Exception as error:  # decoders raise nearly anything on damaged files
-        raise Unreadable(_reason(error)) from None
+        raise Unreadable(short_reason(error)) from None
 
 
 def read_pixels(path: Path, channels: int) -> np.ndarray:
@@ -78,7 +78,7 @@ def read_pixels(path: Path, channels: int) -> np.ndarray:
     except Unreadable:
         raise
     except Exception as error:
-        raise Unreadable(_reason(error)) from None
+        raise Unreadable(short_reason(error)) from None
 
 
 def pixels(image: Image, channels: int) -> np.ndarray:
@@ -193,7 +193,8 @@ def _sixteen_bits(image: Image) -> np.ndarray:
     return ((values + 128) // 257).astype(np.uint8)  # 65535 = 255 · 257
 
 
-def _reason(error: Exception) -> str:
+def short_reason(error: Exception) -> str:
+    """One line of what a decoder says."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     if type(error).__name__ == "UnidentifiedImageError":

@@ -11,6 +11,7 @@ import glob
 import hashlib
 import io
 import itertools
+import math
 import os
 import re
 import tarfile
@@ -28,14 +29,23 @@ from revgrad._system import cache_folder, disk_errors
 from revgrad.batch import Inputs
 from revgrad.domains.domain import UNNAMED, Domain
 from revgrad.domains.download import fetched
-from revgrad.domains.image_files import Size, Unreadable, check_fit, check_size, pixels, resize
+from revgrad.domains.image_files import (
+    Size,
+    check_fit,
+    check_size,
+    pixels,
+    resize,
+    short_reason,
+)
 from revgrad.domains.labels import as_labels
-from revgrad.errors import DataError, InputError, MissingExtraError, some
+from revgrad.errors import DataError, InputError, MissingExtraError, RevgradError, some
 
 #: Endings of files in a tar that hold a sample's input, and its label.
 IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "ppm", "pgm", "pbm", "tif", "tiff")
 LABELS = ("cls", "label")
 TABLES = (".parquet", ".arrow")
+#: Names that the braces of a pattern may mean.
+MOST_SHARDS = 1_000_000
 #: Row groups of tables that stay decoded.
 _KEPT_GROUPS = 16
 
@@ -101,6 +111,8 @@ def expanded(shards: str | Path | Sequence[str | Path]) -> list[str]:
         found = [str(one) for one in shards]
     else:
         found = []
+        if (count := _count(str(shards))) > MOST_SHARDS:
+            raise InputError(f"{shards!r} means {count:,} shards: {MOST_SHARDS:,} at most would do")
         for one in _braces(str(shards)):
             path = os.path.expanduser(one)
             if not _is_address(one) and any(letter in one for letter in "*?["):
@@ -110,6 +122,12 @@ def expanded(shards: str | Path | Sequence[str | Path]) -> list[str]:
     if not found:
         raise InputError(f"no shard fits {shards!r}")
     return found
+
+
+def _count(text: str) -> int:
+    """How many names the braces of a pattern mean."""
+    ranges = [(int(a), int(b)) for a, b in re.findall(r"\{(\d{1,18})\.\.(\d{1,18})\}", text)]
+    return math.prod(max(b - a + 1, 0) for a, b in ranges)
 
 
 def is_shards(text: str) -> bool:
@@ -279,7 +297,7 @@ def _label_values(texts: Sequence[bytes]) -> np.ndarray:
     words = [text.decode("utf-8", "replace").strip() for text in texts]
     try:
         return np.array([int(word) for word in words], dtype=np.int64)
-    except ValueError:
+    except (ValueError, OverflowError):  # names, or numbers that are none of classes
         return np.array(words)
 
 
@@ -465,14 +483,22 @@ class ShardStore:
         for number in np.unique(shards).tolist():
             at = np.flatnonzero(shards == number)
             shard = self.shards[number]
-            values = shard.read(indices[at] - self.bounds[number])
-            for place, value in zip(at.tolist(), values, strict=True):
-                found[place] = self._decoded(value, shard)
+            try:
+                values = shard.read(indices[at] - self.bounds[number])
+                for place, value in zip(at.tolist(), values, strict=True):
+                    found[place] = self._decoded(value, shard)
+            except (RevgradError, MemoryError):
+                raise
+            except Exception as error:  # decoders raise nearly anything on damaged samples
+                reason = short_reason(error)
+                raise DataError(f"a sample of shard {shard.name} can't be read: {reason}") from None
         stacked = torch.from_numpy(np.stack(found))
         return stacked.permute(0, 3, 1, 2) if stacked.dtype == torch.uint8 else stacked
 
     def _decoded(self, value: Any, shard: Shard) -> np.ndarray:
         array = self._image(value, shard) if isinstance(value, bytes) else np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise DataError(f"shard {shard.name} holds a sample of {array.dtype}: numbers would do")
         if array.dtype == np.uint8 and array.ndim == 2:
             array = array[..., None]
         if self._shape is None:
@@ -496,8 +522,8 @@ class ShardStore:
                     # decoded at a half, a quarter … of its size, not below twice what is wanted
                     image.draft(None, (2 * self.size[1], 2 * self.size[0]))
                 array = pixels(image, self._channels)
-        except (Unreadable, OSError, ValueError, SyntaxError) as error:
-            reason = " ".join(str(error).split())[:100]
+        except Exception as error:  # decoders raise nearly anything on damaged files
+            reason = short_reason(error)
             raise DataError(f"an image of shard {shard.name} can't be read: {reason}") from None
         return array if self.size is None else resize(array[None], self.size, self.fit)[0]
 

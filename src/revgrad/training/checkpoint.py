@@ -115,7 +115,7 @@ def _read_index(folder: Path) -> _Index | None:
         raise CheckpointError(f"{path} can't be read: {error}") from error
     try:
         index = _Index(**unsealed(text, required=True))
-        if Path(index.file).name != index.file:
+        if Path(index.file).name != index.file or index.file in ("", ".."):
             raise ValueError("it names a file outside its folder")
     except (TypeError, ValueError) as error:
         raise CheckpointError(f"{path} is not a checkpoint's index: {error}") from error
