@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from forked import Forked
+from forked import Forked, finish, free_port, start
 from revgrad import Run
 from tiny import checkpoint_digest, environment
 
@@ -137,29 +136,6 @@ with process_group("cpu"):
                 made |= {f"{name}/{kind}/{k}": v for k, v in train(objective, **settings).items()}
     torch.save(made, Path(sys.argv[1]) / f"{torch.distributed.is_initialized()}-{rank()}.pt")
 """
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-def start(script: Path, world: int, *arguments: str) -> list[Forked]:
-    """The processes of one training, joined by the variables that torchrun sets."""
-    place = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    return [
-        Forked(script, *arguments, RANK=str(rank), LOCAL_RANK=str(rank), **place)
-        for rank in range(world)
-    ]
-
-
-def finish(processes: list[Forked]) -> list[tuple[str, str]]:
-    try:
-        return [process.communicate() for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
 
 
 @pytest.fixture(scope="module")

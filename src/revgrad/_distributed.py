@@ -10,8 +10,9 @@ import ctypes
 import itertools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 import torch
@@ -21,6 +22,10 @@ from torch import Tensor, nn
 from revgrad.errors import InputError
 
 _T = TypeVar("_T")
+_Found = TypeVar("_Found")
+_Done = TypeVar("_Done")
+#: Whether all processes make the same passes now, which can be divided among them.
+_SHARING: ContextVar[bool] = ContextVar("sharing", default=False)
 #: Numbers the process groups that this process has joined.
 _GROUPS = itertools.count()
 
@@ -65,6 +70,77 @@ def from_first_process(value: _T) -> _T:
     shared = [value if rank() == 0 else None]
     torch.distributed.broadcast_object_list(shared, src=0)
     return cast(_T, shared[0])
+
+
+@contextmanager
+def sharing_out() -> Iterator[None]:
+    """Inside, passes over a domain are divided among the processes, and each gets all results.
+
+    Every process must enter, and do the same there: who is alone waits for the others.
+    """
+    token = _SHARING.set(_together())
+    try:
+        yield
+    finally:
+        _SHARING.reset(token)
+
+
+def is_sharing() -> bool:
+    """Whether passes are divided among the processes now."""
+    return _SHARING.get() and _together()
+
+
+def share_out(
+    run: Callable[[_T], _Found], finish: Callable[[_Found], _Done], work: Sequence[_T]
+) -> list[_Done]:
+    """`finish(run(one))` for each of `work`, in order; divided among the processes where they are
+    `sharing_out`.
+
+    Then all of them `run` equally often, as a network whose weights are sharded needs: who has
+    less to do runs its first piece again, for nothing.
+    """
+    if not is_sharing():
+        return [finish(run(one)) for one in work]
+    world = world_size()
+    own = work[rank() :: world]
+    found = [finish(run(one)) for one in own]
+    if len(own) * world < len(work):
+        run(work[0])
+    parts = from_every_process(found)
+    return [parts[i % world][i // world] for i in range(len(work))]
+
+
+def from_every_process(value: _T) -> list[_T]:
+    """Every process's value, in their order, on each of them, where they are `sharing_out`."""
+    if not is_sharing():
+        return [value]
+    parts: list[Any] = [None] * world_size()
+    torch.distributed.all_gather_object(parts, value)
+    return parts
+
+
+def share_buffers(module: nn.Module) -> None:
+    """Process 0's buffers (BatchNorm's statistics), on every process."""
+    if _together():
+        for buffer in module.buffers():
+            torch.distributed.broadcast(buffer, src=0)
+
+
+def is_sharded(x: Any) -> bool:
+    """Whether a tensor is divided among the processes, or a module has such parameters."""
+    if isinstance(x, nn.Module):
+        return any(is_sharded(value) for value in x.parameters())
+    return hasattr(x, "placements")
+
+
+def local(x: Tensor) -> Tensor:
+    """This process's part of a tensor that is divided among the processes; else all of it."""
+    return cast(Any, x).to_local() if is_sharded(x) else x
+
+
+def full_tensor(x: Tensor) -> Tensor:
+    """A tensor that is divided among the processes, whole on each of them; else itself."""
+    return cast(Any, x).full_tensor() if is_sharded(x) else x
 
 
 def any_process(flag: bool, device: torch.device) -> bool:

@@ -262,6 +262,11 @@ class DomainAdapter(nn.Module):
         with self.statistics.frozen() if keep else nullcontext():
             yield
 
+    def samples_meet(self, batch: Batch) -> bool:
+        """Whether the network normalises over the samples of a batch, seen on this one."""
+        device = next(self.network.parameters()).device
+        return self._meet(self.preprocessing(batch.to(device).inputs), batch)
+
     def _meet(self, inputs: Inputs, batch: Batch) -> bool:
         """Whether the domains need passes of their own: the network normalises over the batch."""
         if self._samples_meet is None:
@@ -313,6 +318,7 @@ class DomainAdapter(nn.Module):
             further=list(zip(self.head_layers[1:], copy.deepcopy(self.further, memo), strict=True)),
         )
         copied.training = self.training  # the parts have theirs already
+        copied._samples_meet = self._samples_meet
         return copied
 
     def __reduce__(self) -> tuple[Any, ...]:

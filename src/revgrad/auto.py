@@ -434,7 +434,9 @@ def hand_over(chosen: Path, run: Path) -> None:
         files = [chosen / name for name in (CONFIG, METRICS, RESULT, ENCODER)]
         tensors = sorted(chosen.glob("checkpoint*"), key=lambda path: path.suffix == ".json")
         for path in (*files, *tensors):
-            if path.exists():
+            if path.is_dir():  # of a sharded network
+                shutil.copytree(path, run / path.name, dirs_exist_ok=True)
+            elif path.exists():
                 shutil.copy2(path, run / path.name)
         shutil.rmtree(run / EVIDENCE_FOLDER, ignore_errors=True)
         if (chosen / EVIDENCE_FOLDER).exists():

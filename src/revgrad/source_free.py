@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from revgrad._distributed import rank
+from revgrad._distributed import rank, sharing_out
 from revgrad.adapter import DomainAdapter, evaluating
 from revgrad.auto import hand_over
 from revgrad.batch import Inputs
@@ -153,10 +153,11 @@ class SourceFree:
     def _labelled(self) -> Domain:
         """The target with pseudo-labels."""
         model = self._adapter()
-        logits = self.task.class_logits(outputs(model.predict, model, self.target))
-        features = features_at(
-            self.network, self.layer, self.target, preprocessing=self.preprocessing
-        )
+        with sharing_out():
+            logits = self.task.class_logits(outputs(model.predict, model, self.target))
+            features = features_at(
+                self.network, self.layer, self.target, preprocessing=self.preprocessing
+            )
         chances = logits.double().softmax(1).numpy()
         labels = pseudo_labels(features, chances)
         shares = np.bincount(labels, minlength=chances.shape[1]) / len(labels)

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import runpy
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -72,6 +73,29 @@ class Forked:
         if self.returncode is None:
             self.send_signal(signal.SIGKILL)
         self.process.join()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def start(script: Path, world: int, *arguments: str) -> list[Forked]:
+    """The processes of one training, joined by the variables that torchrun sets."""
+    place = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    return [
+        Forked(script, *arguments, RANK=str(rank), LOCAL_RANK=str(rank), **place)
+        for rank in range(world)
+    ]
+
+
+def finish(processes: list[Forked]) -> list[tuple[str, str]]:
+    try:
+        return [process.communicate() for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
 
 
 def _run(

@@ -26,12 +26,18 @@ def evaluate_command(
     as_json: bool = JSON,
 ) -> None:
     """Results of a run's network on labelled data: accuracy, over all and by class; of a
-    regression R² and mean absolute error; of dense labels mean IoU; the loss."""
+    regression R² and mean absolute error; of dense labels mean IoU; the loss. Started by torchrun,
+    processes share out the data, and the first one prints."""
     configure_logging()
+    from revgrad._distributed import process_group, rank, sharing_out
     from revgrad.tasks.metrics import shown_metrics
 
     adapted = load_run(run, network, task)
-    result = adapted.evaluate(open_for(adapted, data, follow_links=follow_links))
+    domain = open_for(adapted, data, follow_links=follow_links)
+    with process_group("cpu"), sharing_out():
+        result = adapted.evaluate(domain)
+        if rank() != 0:
+            return
     per_class, counts = result.per_class, result.confusion
     # class, accuracy, samples of those classes that the data has
     classes: list[tuple[str, float, int]] = []

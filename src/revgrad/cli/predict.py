@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import typer
 
@@ -19,11 +19,15 @@ from revgrad.cli.common import (
 )
 from revgrad.cli.inputs import folder_for, load_run, open_for
 from revgrad.cli.predictions import GrowingTable, csv_text
-from revgrad.errors import DataError, InputError
+from revgrad.errors import DataError, InputError, RevgradError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from revgrad.api import Adapted
     from revgrad.domains import Domain
+
+_T = TypeVar("_T")
 
 
 class _Chunk(NamedTuple):
@@ -60,16 +64,24 @@ def predict_command(
     """Predict every input: a line each with file, class and confidence; of several labels, the
     labels and the probability of each; of a regression, the value; of a sequence, the classes. Maps
     (dense labels) go to an .npz file. Folders are read as they are predicted, in bounded memory.
-    In the csv, texts that a spreadsheet would take for a formula (= + - @) begin with '."""
+    In the csv, texts that a spreadsheet would take for a formula (= + - @) begin with '. Started
+    by torchrun, processes share out the inputs, and the first one writes."""
+    from revgrad._distributed import process_group, rank
+
     configure_logging()
     adapted = load_run(run, network, task)
     found = _opened(adapted, data, follow_links)
-    if output is None:
-        _print(adapted, found, as_json)
-    elif output.suffix.lower() == ".npz":
-        _write_arrays(adapted, found, output)
-    else:
-        _write_table(adapted, found, output, as_json)
+    arrays = output is not None and output.suffix.lower() == ".npz"
+    with process_group("cpu"):
+        if rank() != 0:
+            for _ in _arrays(adapted, found) if arrays else _parts(adapted, found, 0):
+                pass  # the first process has them too, and writes them
+        elif output is None:
+            _print(adapted, found, as_json)
+        elif arrays:
+            _write_arrays(adapted, found, output)
+        else:
+            _write_table(adapted, found, output, as_json)
 
 
 def _opened(adapted: Adapted, data: str, follow_links: bool) -> _Data:
@@ -100,18 +112,70 @@ def _opened(adapted: Adapted, data: str, follow_links: bool) -> _Data:
     return _Data(count, domain.fingerprint(), take)
 
 
-def _lines(adapted: Adapted, chunk: _Chunk) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The columns of a chunk's table, and its lines."""
-    if chunk.samples is None:
-        return [], []
-    columns = {"file": chunk.names, **adapted.table(chunk.samples)}
-    return list(columns), list(zip(*columns.values(), strict=True))
+class _Part(NamedTuple):
+    """A chunk's part of the table; `done` of all samples have been looked at with it."""
+
+    columns: list[str]
+    lines: list[tuple[Any, ...]]
+    done: int
+
+
+def _parts(adapted: Adapted, data: _Data, start: int) -> Iterator[_Part]:
+    """Parts of the table in order, from sample `start` on."""
+
+    def part(chunk: _Chunk) -> _Part:
+        if chunk.samples is None:
+            return _Part([], [], chunk.done)
+        columns = {"file": chunk.names, **adapted.table(chunk.samples)}
+        return _Part(list(columns), list(zip(*columns.values(), strict=True)), chunk.done)
+
+    return _by_chunk(data, start, part)
+
+
+def _arrays(adapted: Adapted, data: _Data) -> Iterator[tuple[list[str], np.ndarray]]:
+    """Names and predictions in order."""
+
+    def part(chunk: _Chunk) -> tuple[list[str], np.ndarray] | None:
+        return None if chunk.samples is None else (chunk.names, adapted.predict(chunk.samples))
+
+    return (one for one in _by_chunk(data, 0, part) if one is not None)
+
+
+def _by_chunk(data: _Data, start: int, work: Callable[[_Chunk], _T]) -> Iterator[_T]:
+    """`work` of every chunk in order, from where the first process says. Several processes take
+    the chunks in turn, and each gets what all found."""
+    from revgrad._distributed import (
+        from_every_process,
+        from_first_process,
+        rank,
+        sharing_out,
+        world_size,
+    )
+    from revgrad.evaluation import SAMPLES_AT_ONCE
+
+    world = world_size()
+    if world == 1:
+        yield from map(work, data.chunks(start))
+        return
+    for first in range(from_first_process(start), data.total, world * SAMPLES_AT_ONCE):
+        own = first + rank() * SAMPLES_AT_ONCE
+        found: list[_T] | RevgradError = []
+        if own < data.total:
+            try:
+                found = [work(next(data.chunks(own)))]
+            except RevgradError as error:  # it ends all of them, in one line
+                found = error
+        with sharing_out():
+            together = from_every_process(found)
+        for one in together:
+            if isinstance(one, RevgradError):
+                raise one
+            yield from one
 
 
 def _print(adapted: Adapted, data: _Data, as_json: bool) -> None:
     printed = 0
-    for chunk in data.chunks(0):
-        columns, lines = _lines(adapted, chunk)
+    for columns, lines, _ in _parts(adapted, data, 0):
         if as_json:
             _print_json(columns, lines)
         elif lines:
@@ -134,10 +198,9 @@ def _write_table(adapted: Adapted, data: _Data, output: Path, as_json: bool) -> 
     weights = (adapted.run / INDEX).read_bytes()
     table = GrowingTable(output, sha256(weights + data.key.encode()))
     with table.opened(), progress_bar("predicting", data.total) as show:
-        for chunk in data.chunks(table.done):
-            columns, lines = _lines(adapted, chunk)
+        for columns, lines, done in _parts(adapted, data, table.done):
             text = csv_text(columns, lines, header=not table.lines) if lines else ""
-            table.add(text, len(lines), chunk.done)
+            table.add(text, len(lines), done)
             if as_json:
                 _print_json(columns, lines)
             show(table.done)
@@ -154,10 +217,9 @@ def _write_arrays(adapted: Adapted, data: _Data, output: Path) -> None:
 
     names: list[str] = []
     parts = []
-    for chunk in data.chunks(0):
-        if chunk.samples is not None:
-            names += chunk.names
-            parts.append(adapted.predict(chunk.samples))
+    for found, predictions in _arrays(adapted, data):
+        names += found
+        parts.append(predictions)
     _require_some(len(names), data)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, files=np.array(names, dtype=str), predictions=np.concatenate(parts))

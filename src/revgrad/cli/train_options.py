@@ -447,6 +447,13 @@ class TrainOptions:
     compile: Annotated[
         bool | None, _running_option("Compile the step by torch.compile.", "False")
     ] = None
+    shard: Annotated[
+        bool | None,
+        _running_option(
+            "Of several processes each keeps a part of the weights (FSDP2), for large networks.",
+            "False",
+        ),
+    ] = None
     tensorboard: Annotated[
         bool,
         typer.Option(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from revgrad._distributed import rank
 from revgrad._seals import SEAL_METADATA, check_tensors, sealed_tensors
 from revgrad._system import write_atomically
 from revgrad.diagnostics.evidence import ClassLogits
@@ -75,6 +76,8 @@ class AttributeRecorder(Callback):
         the network's outputs → (n, classes) logits; None where the task is not of classes
     """
 
+    every_process = True
+
     def __init__(
         self,
         adversaries: Sequence[DescribedAdversary],
@@ -100,7 +103,7 @@ class AttributeRecorder(Callback):
 
         adapter, domain = trainer.adapter, self._domain
         found: dict[str, np.ndarray] = {}
-        layers = {one.layer for one in self.adversaries}
+        layers = dict.fromkeys(one.layer for one in self.adversaries)  # in one order everywhere
         features = {one: _narrowed(features_at(adapter, one, domain)) for one in layers}
         for number, one in enumerate(self.adversaries):
             found[f"features.{number}"] = features[one.layer].copy()  # a tensor of its own
@@ -110,6 +113,8 @@ class AttributeRecorder(Callback):
             found["predicted"] = logits.argmax(1).numpy()
             if domain.labels is not None:
                 found["labels"] = np.where(domain.labelled, domain.labels, -1)
+        if rank() != 0:
+            return
         tensors = {name: torch.from_numpy(np.ascontiguousarray(v)) for name, v in found.items()}
         folder = trainer.run.folder / EVIDENCE_FOLDER
         folder.mkdir(exist_ok=True)

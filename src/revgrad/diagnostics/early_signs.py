@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
+from revgrad._distributed import rank
 from revgrad.diagnostics.certainty import effective_classes
 from revgrad.diagnostics.evidence import ClassLogits, Evidence, NotFiniteError, gather_evidence
 from revgrad.diagnostics.inputs import given, shares_of
@@ -124,8 +125,10 @@ class EarlySigns(Callback):
     before
         the look at the network that training starts from
     stop
-        end the training at the first sign, by `HarmSeen`
+        end the training at the first sign, by `HarmSeen`; all of several processes do
     """
+
+    every_process = True
 
     def __init__(
         self,
@@ -166,7 +169,8 @@ class EarlySigns(Callback):
         kind = sign.split(":")[0].split(" from ")[0]
         if kind not in self._said:
             self._said.add(kind)
-            log.warning("step %d: %s", record.step, sign)
+            if rank() == 0:
+                log.warning("step %d: %s", record.step, sign)
         if self.stop:
             step, state = self._good or (0, None)
             raise HarmSeen(sign, record.step, step, state)

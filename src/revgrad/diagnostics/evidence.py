@@ -6,7 +6,7 @@ evidence = gather_evidence(adapter, held_out, target)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -14,11 +14,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from revgrad._distributed import share_out
 from revgrad.adapter import DomainAdapter, evaluating
+from revgrad.batch import Inputs
 from revgrad.diagnostics.inputs import Array, checked_logits, flat_pair, logits_of_both
 from revgrad.domains.domain import Domain
 from revgrad.errors import InputError
-from revgrad.evaluation import chunks, device_of
+from revgrad.evaluation import (
+    SAMPLES_AT_ONCE,
+    chunks,
+    device_of,
+    results_by_block,
+    samples_at_once,
+)
 from revgrad.networks.batch_norm import batch_norms
 from revgrad.objectives.conditional import ConditionalDomainClassifier
 from revgrad.objectives.jitter import Jitter
@@ -175,8 +183,13 @@ def gather_evidence(
             changed = _changed(adapter, target.without_labels(), class_logits)
         if held_out is None or held_out.labels is None:
             return Evidence(target_logits=of_target.logits, target_changed_logits=changed)
-        with _own_statistics(adapter):
-            of_source = _pass(adapter, held_out.without_labels(), domain_logits, class_logits)
+        of_source = _pass(
+            adapter,
+            held_out.without_labels(),
+            domain_logits,
+            class_logits,
+            own_statistics=adapter.batch_norm != "joint",
+        )
     return Evidence(
         target_logits=of_target.logits,
         source_logits=of_source.logits,
@@ -197,44 +210,59 @@ class _Outputs(NamedTuple):
     domain: np.ndarray | None
 
 
-@torch.no_grad()
 def _pass(
-    adapter: DomainAdapter, domain: Domain, domain_logits: bool, class_logits: ClassLogits
+    adapter: DomainAdapter,
+    domain: Domain,
+    domain_logits: bool,
+    class_logits: ClassLogits,
+    *,
+    own_statistics: bool = False,
 ) -> _Outputs:
     """One pass: features once, and both classifiers on them."""
-    labels, features, domains = [], [], []
-    for inputs in chunks(domain, device_of(adapter)):
-        passed = adapter.cut.run(adapter.preprocessing(inputs), slice(0, None))
-        extracted, found, _ = adapter.outputs_of(passed)
-        logits = class_logits(found) if isinstance(found, Tensor) else found
-        if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] < 2:
-            raise InputError("evidence is for networks that give a logit for each of their classes")
-        labels.append(_numpy(logits))
-        features.append(_numpy(extracted.flatten(1)))
-        if domain_logits:
+
+    def run(inputs: Inputs) -> tuple[Tensor, ...]:
+        with _own_statistics(adapter) if own_statistics else nullcontext():
+            passed = adapter.cut.run(adapter.preprocessing(inputs), slice(0, None))
+            extracted, found, _ = adapter.outputs_of(passed)
+            logits = class_logits(found) if isinstance(found, Tensor) else found
+            if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] < 2:
+                raise InputError(
+                    "evidence is for networks that give a logit for each of their classes"
+                )
+            if not domain_logits:
+                return logits, extracted.flatten(1)
             head = adapter.domain_classifier
             conditional = isinstance(head, ConditionalDomainClassifier)
             seen = (extracted, logits.softmax(1)) if conditional else (extracted,)
-            domains.append(_numpy(head(*seen)))
-    if not all(np.isfinite(part).all() for part in (*labels, *features)):
-        raise NotFiniteError(f"the network's outputs on {domain.name} hold NaN or infinity")
-    return _Outputs(
-        np.concatenate(labels),
-        np.concatenate(features),
-        np.concatenate(domains) if domains else None,
+            return logits, extracted.flatten(1), head(*seen)
+
+    blocks = results_by_block(
+        run,
+        lambda found, _: [_numpy(one) for one in found],
+        adapter,
+        domain,
+        SAMPLES_AT_ONCE if own_statistics else None,  # statistics of few samples are poor
     )
+    labels, features, *domains = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    if not (np.isfinite(labels).all() and np.isfinite(features).all()):
+        raise NotFiniteError(f"the network's outputs on {domain.name} hold NaN or infinity")
+    return _Outputs(labels, features, domains[0] if domains else None)
 
 
 @torch.no_grad()
 def _changed(adapter: DomainAdapter, domain: Domain, class_logits: ClassLogits) -> np.ndarray:
     """Logits of the images, each changed a little: the same changes every time."""
-    home, parts = torch.device("cpu"), []
+    device, parts = device_of(adapter), []
+    size = samples_at_once(domain, device)
+
+    def run(images: Tensor) -> Tensor:
+        return class_logits(adapter.predict(images.to(device)))
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        for inputs in chunks(domain, home):
+        for inputs in chunks(domain, torch.device("cpu")):
             assert isinstance(inputs, Tensor)  # `is_images` says so
-            found = adapter.predict(CHANGE(inputs).to(device_of(adapter)))
-            parts.append(_numpy(class_logits(found)))
+            parts += share_out(run, _numpy, torch.split(CHANGE(inputs), size))
     return np.concatenate(parts)
 
 
@@ -250,6 +278,8 @@ def _own_statistics(adapter: DomainAdapter) -> Iterator[None]:
         for norm in norms:
             norm.train()
         yield
+        for norm in norms:
+            norm.eval()
 
 
 def _numpy(values: Tensor) -> np.ndarray:

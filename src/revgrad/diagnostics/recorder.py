@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from revgrad._distributed import from_first_process, rank
 from revgrad._seals import SEAL_METADATA, check_tensors, sealed_tensors
 from revgrad._system import write_atomically
 from revgrad.diagnostics.evidence import (
@@ -162,6 +163,8 @@ class EvidenceRecorder(Callback):
         the network's outputs → (n, classes) logits (`Task.class_logits`)
     """
 
+    every_process = True
+
     def __init__(
         self,
         held_out: Domain | None,
@@ -235,19 +238,23 @@ class EvidenceRecorder(Callback):
         if trainer.run is None:
             return
         folder = trainer.run.folder / EVIDENCE_FOLDER
-        folder.mkdir(exist_ok=True)
         if step > 0:
             self._refuse_other_samples(folder)
-        for path in folder.iterdir():  # what was written after the checkpoint is made again
-            if path.stem == _END or _step_of(path) > step or path.suffix == ".part":
-                path.unlink()
+        if rank() == 0:
+            folder.mkdir(exist_ok=True)
+            for path in folder.iterdir():  # what was written after the checkpoint is made again
+                if path.stem == _END or _step_of(path) > step or path.suffix == ".part":
+                    path.unlink()
         if step == 0:
             self._write(trainer, _SAMPLES, self._described)
             self._look(trainer, 0)
             self._record(trainer, _START, (*_LOGITS, *_FEATURES))
-        self._judged = any(
-            isinstance(record, TrainingRecord) and record.domain_accuracy is not None
-            for record in trainer.run.records()
+        records = trainer.run.records() if rank() == 0 else []
+        self._judged = from_first_process(
+            any(
+                isinstance(record, TrainingRecord) and record.domain_accuracy is not None
+                for record in records
+            )
         )
 
     def _refuse_other_samples(self, folder: Path) -> None:
@@ -319,7 +326,7 @@ class EvidenceRecorder(Callback):
     def _write(self, trainer: Trainer, name: str, tensors: dict[str, Tensor]) -> None:
         from safetensors.torch import save
 
-        if trainer.run is not None:
+        if trainer.run is not None and rank() == 0:
             path = trainer.run.folder / EVIDENCE_FOLDER / f"{name}.safetensors"
             write_atomically(path, sealed_tensors(save(tensors, SEAL_METADATA)))
 

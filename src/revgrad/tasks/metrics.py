@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 import torch
@@ -108,9 +108,11 @@ class Evaluation(Metrics):
 
 
 class Meter(Protocol):
-    """Gathers metrics: `add` every chunk, then ask for the `result`."""
+    """Gathers metrics: `add` every chunk, `merge` other meters' chunks, ask for the `result`."""
 
     def add(self, outputs: Tensor, labels: Tensor) -> None: ...
+
+    def merge(self, other: Self) -> None: ...
 
     def result(self) -> Metrics: ...
 
@@ -119,6 +121,9 @@ class NoMeter:
     """For tasks without metrics: the loss is all there is."""
 
     def add(self, outputs: Tensor, labels: Tensor) -> None:
+        pass
+
+    def merge(self, other: NoMeter) -> None:
         pass
 
     def result(self) -> Metrics:
@@ -134,8 +139,14 @@ class ConfusionCounts:
     def count(self, labels: Tensor, decided: Tensor, classes: int) -> None:
         """Labels and decisions are (m,), numbers below `classes`."""
         pairs = torch.bincount(labels * classes + decided, minlength=classes * classes)
-        found = pairs.reshape(classes, classes).numpy()
-        self.counts = found if not self.counts.size else self.counts + found
+        self._join(pairs.reshape(classes, classes).numpy())
+
+    def merge(self, other: ConfusionCounts) -> None:
+        self._join(other.counts)
+
+    def _join(self, found: np.ndarray) -> None:
+        if found.size:
+            self.counts = found if not self.counts.size else self.counts + found
 
     @property
     def accuracy(self) -> float:
@@ -173,16 +184,24 @@ class RegressionMeter:
     def add(self, outputs: Tensor, labels: Tensor) -> None:
         truth = labels.double().reshape(len(labels), -1).numpy()
         error = outputs.double().reshape(truth.shape).numpy() - truth
-        count, mean = len(truth), truth.mean(0)
-        spread = np.square(truth - mean).sum(0)
+        found = RegressionMeter()
+        found.count, found.mean = len(truth), truth.mean(0)
+        found.spread = np.square(truth - found.mean).sum(0)
+        found.squares, found.absolute = np.square(error).sum(0), np.abs(error).sum(0)
+        self.merge(found)
+
+    def merge(self, other: RegressionMeter) -> None:
+        if not other.count:
+            return
         if not self.count:
-            self.mean = np.zeros_like(mean)
-            self.spread = self.squares = self.absolute = np.zeros_like(mean)
-        apart, total = mean - self.mean, self.count + count
-        self.spread = self.spread + spread + np.square(apart) * self.count * count / total
-        self.mean = self.mean + apart * count / total
-        self.squares = self.squares + np.square(error).sum(0)
-        self.absolute = self.absolute + np.abs(error).sum(0)
+            self.mean = np.zeros_like(other.mean)
+            self.spread = self.squares = self.absolute = self.mean
+        apart, total = other.mean - self.mean, self.count + other.count
+        joined = np.square(apart) * self.count * other.count / total
+        self.spread = self.spread + other.spread + joined
+        self.mean = self.mean + apart * other.count / total
+        self.squares = self.squares + other.squares
+        self.absolute = self.absolute + other.absolute
         self.count = total
 
     def result(self) -> Metrics:
@@ -211,6 +230,17 @@ class MultiLabelMeter:
         self.both = self.both + (yes & truth).sum(0)
         self.predicted = self.predicted + yes.sum(0)
         self.true = self.true + truth.sum(0)
+
+    def merge(self, other: MultiLabelMeter) -> None:
+        if not self.samples:
+            self.both = self.predicted = self.true = np.zeros_like(other.both)
+        if other.samples:
+            self.samples += other.samples
+            self.decisions += other.decisions
+            self.exact += other.exact
+            self.both = self.both + other.both
+            self.predicted = self.predicted + other.predicted
+            self.true = self.true + other.true
 
     def result(self) -> Metrics:
         either = self.predicted + self.true

@@ -124,7 +124,17 @@ class TrainingResult:
 
 
 class Callback:
-    """Override what you need; each does nothing by default."""
+    """Override what you need; each does nothing by default.
+
+    Attributes
+    ----------
+    every_process
+        of several processes the first one alone tells its callbacks, unless this is True: then
+        all do, at the same moments, and passes over a domain (`evaluate`, `gather_evidence`, …)
+        are divided among them, each getting all results. Files are for the first to write
+    """
+
+    every_process = False
 
     def on_start(self, trainer: Trainer, step: int) -> None:
         """Training starts (or resumes) at `step`."""

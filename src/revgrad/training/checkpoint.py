@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import asdict, dataclass
+import shutil
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from revgrad._distributed import rank
 from revgrad._seals import unsealed, write_sealed
 from revgrad._system import sha256, write_atomically
 from revgrad.errors import CheckpointError
+from revgrad.training.sharding import Place, put, read_shards, write_shards
 
 FORMAT = 1
+#: Of an optimiser's groups: its parameters, and the kernels, which sharded weights have others of.
+_OWN = ("params", "fused", "foreach")
 INDEX = "checkpoint.json"
 
 
@@ -43,6 +48,8 @@ class _Index:
     sha256: str
     optimiser: dict[str, Any]
     metrics: int = 0
+    #: of a sharded network `file` is a folder: the SHA-256 of each file in it, by name
+    shards: dict[str, str] = field(default_factory=dict)
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, metrics: int = 0) -> None:
@@ -66,10 +73,29 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, *, metrics: int = 0) -
     _keep_only(folder, name)
 
 
+def save_sharded(folder: Path, checkpoint: Checkpoint, *, metrics: int = 0) -> None:
+    """`save_checkpoint` by all processes together, each its parts of the tensors."""
+    part = folder / f".checkpoint-{checkpoint.step:08d}.part"
+    shards = write_shards(part, checkpoint.tensors)
+    digest = sha256(json.dumps(shards).encode())
+    name = f"checkpoint-{checkpoint.step:08d}-{digest[:8]}"
+    if rank() != 0:
+        return
+    if (folder / name).exists():  # the same state, written before a stop
+        shutil.rmtree(part)
+    else:
+        part.rename(folder / name)
+    index = _Index(
+        FORMAT, checkpoint.step, checkpoint.seconds, name, digest, checkpoint.optimiser, metrics
+    )
+    write_sealed(folder / INDEX, asdict(replace(index, shards=shards)))
+    _keep_only(folder, name)
+
+
 def sweep(folder: Path) -> None:
     """Remove what a process that was killed left: half-written files, tensors no index names."""
     for part in folder.glob(".*.part"):
-        part.unlink(missing_ok=True)
+        _remove(part)
     with contextlib.suppress(CheckpointError):  # who loads it will say what is wrong
         index = _read_index(folder)
         if index is not None:
@@ -82,14 +108,23 @@ def metrics_saved(folder: Path) -> int:
     return 0 if index is None else index.metrics
 
 
-def load_checkpoint(folder: Path) -> Checkpoint | None:
-    """The last committed checkpoint; None where there is none yet."""
+def load_checkpoint(folder: Path, place: Place | None = None) -> Checkpoint | None:
+    """The last committed checkpoint; None where there is none yet.
+
+    Parameters
+    ----------
+    place
+        what each tensor is read into, by all processes together, where the network is sharded
+    """
     from safetensors import SafetensorError
     from safetensors.torch import load
 
     index = _read_index(folder)
     if index is None:
         return None
+    if index.shards:
+        tensors = read_shards(folder / index.file, index.shards, place)
+        return Checkpoint(index.step, index.seconds, tensors, index.optimiser)
     try:
         data = (folder / index.file).read_bytes()
     except OSError as error:
@@ -102,6 +137,8 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
         raise CheckpointError(
             f"{folder / index.file} is not a safetensors file: {error}"
         ) from error
+    if place is not None:
+        tensors = {k: put(v, place(k, v.shape, v.dtype)) for k, v in tensors.items()}
     return Checkpoint(index.step, index.seconds, tensors, index.optimiser)
 
 
@@ -125,10 +162,17 @@ def _read_index(folder: Path) -> _Index | None:
 
 
 def _keep_only(folder: Path, name: str) -> None:
-    for old in folder.glob("checkpoint-*.safetensors"):
-        if old.name != name:
+    for old in folder.glob("checkpoint-*"):
+        if old.name != name and (old.is_dir() or old.suffix == ".safetensors"):
             with contextlib.suppress(OSError):
-                old.unlink()
+                _remove(old)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _altered(path: Path) -> str:
@@ -180,7 +224,7 @@ def restore_optimiser(
     if len(current["param_groups"]) != len(rest["groups"]):
         raise CheckpointError("the checkpoint's optimiser has another number of parameter groups")
     for now, then in zip(current["param_groups"], rest["groups"], strict=True):
-        restored = {k: _like(now.get(k), v) for k, v in then.items() if k != "params"}
+        restored = {k: _like(now.get(k), v) for k, v in then.items() if k not in _OWN}
         groups.append({**now, **restored})
     optimiser.load_state_dict({"state": saved, "param_groups": groups})
     # load_state_dict may change the memory order of what it copies: put ours in

@@ -25,9 +25,11 @@ from revgrad.training.checkpoint import (
     load_checkpoint,
     metrics_saved,
     save_checkpoint,
+    save_sharded,
     sweep,
 )
 from revgrad.training.settings import RESUME_MAY_CHANGE
+from revgrad.training.sharding import Place
 
 log = logging.getLogger("revgrad")
 
@@ -209,17 +211,20 @@ class Run:
     def note_failure(self, text: str) -> None:
         write_sealed(self.folder / FAILURE, {"reason": text})
 
-    def checkpoint(self) -> Checkpoint | None:
-        return load_checkpoint(self.folder)
+    def checkpoint(self, place: Place | None = None) -> Checkpoint | None:
+        """The last one; all processes read it together into `place`, where that is given."""
+        return load_checkpoint(self.folder, place)
 
-    def save(self, checkpoint: Checkpoint) -> None:
-        """Keep the checkpoint, once the metrics before it are on the disk."""
+    def save(self, checkpoint: Checkpoint, *, sharded: bool = False) -> None:
+        """Keep the checkpoint, once the metrics before it are on the disk; a sharded one is written
+        by all processes together."""
         path = self.folder / METRICS
         if self._metrics is not None:
             with disk_errors(path):
                 os.fsync(self._metrics.fileno())
         length = path.stat().st_size if path.exists() else 0
-        save_checkpoint(self.folder, checkpoint, metrics=length)
+        save = save_sharded if sharded else save_checkpoint
+        save(self.folder, checkpoint, metrics=length)
 
     def records(self) -> list[TrainingRecord | EvaluationRecord]:
         """The metrics so far; a last line that a kill cut short is left out."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 import torch
 
+from revgrad._distributed import is_sharded
 from revgrad.adapter import POLICIES, BatchNormPolicy
 from revgrad.errors import InputError, unknown
 from revgrad.schedules import Annealed, Constant, RampUp, Schedule, describe_schedule
@@ -26,7 +27,11 @@ def _sgd(groups: list[dict[str, Any]], settings: Settings) -> torch.optim.Optimi
         momentum=settings.momentum,
         weight_decay=settings.weight_decay,
         # one kernel for all parameters where the device has it
-        fused=all(p.device.type in ("cpu", "cuda") for g in groups for p in g["params"]),
+        fused=all(
+            p.device.type in ("cpu", "cuda") and not is_sharded(p)
+            for g in groups
+            for p in g["params"]
+        ),
     )
 
 
@@ -123,6 +128,9 @@ class Settings:
         in the backward pass: less memory, about a third more time, the same gradients
     compile
         by torch.compile, one graph for every λ; True, or the name of a backend
+    shard
+        of several processes each keeps a part of the weights, gradients and the optimiser's state,
+        and of a checkpoint (FSDP2): for networks that fit no device. The same result to rounding
     """
 
     steps: int = 10_000
@@ -154,6 +162,7 @@ class Settings:
     micro_batch: int | None = None
     checkpoint_activations: bool = False
     compile: bool | str = False
+    shard: bool = False
 
     def __post_init__(self) -> None:
         def need(condition: bool, text: str) -> None:
@@ -213,6 +222,10 @@ class Settings:
         if self.micro_batch is not None:
             object.__setattr__(self, "micro_batch", _whole("micro_batch", self.micro_batch))
             need(self.micro_batch >= 2, f"micro_batch must be at least 2, not {self.micro_batch}")
+        need(
+            not (self.shard and self.compile),
+            "shard and compile don't go together: a compiled step would keep all weights whole",
+        )
         for moment in (0.0, 0.5, 1.0):
             for name, value in zip(Scheduled._fields, self.at(moment), strict=True):
                 need(
@@ -304,6 +317,7 @@ class SettingsChanges(TypedDict, total=False):
     micro_batch: int | None
     checkpoint_activations: bool
     compile: bool | str
+    shard: bool
 
 
 #: What layers compute in.
@@ -319,7 +333,7 @@ WHOLE_NUMBERS = (
 LARGEST_NUMBER = 2**63
 #: Settings that may differ when a run is resumed: they do not change what it computes.
 RESUME_MAY_CHANGE = frozenset(
-    {"device", "evaluate_every", "log_every", "checkpoint_every", "prefetch", "workers"}
+    {"device", "evaluate_every", "log_every", "checkpoint_every", "prefetch", "workers", "shard"}
 )
 
 

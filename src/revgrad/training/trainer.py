@@ -12,14 +12,19 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from revgrad._distributed import (
     any_process,
     choose_device,
     distribute,
     from_first_process,
+    is_sharded,
+    is_sharing,
+    local,
     rank,
+    share_buffers,
+    sharing_out,
     without_exchange,
     world_size,
 )
@@ -63,12 +68,14 @@ from revgrad.training.session import (
     stop_request,
 )
 from revgrad.training.settings import Settings, without_addresses
+from revgrad.training.sharding import ShardedStep, check_alike, hand_back, sharded, whole
 from revgrad.training.weights import (
     BestWeights,
     MovingAverage,
     copied_state,
     fill_module,
     limit_norms,
+    parts_of_state,
     weight_matrices,
 )
 from revgrad.version import __version__
@@ -128,7 +135,9 @@ class Trainer:
         self.run = run
         self.scorer = scorer
         self.best: BestWeights | None = None
-        self.callbacks = list(callbacks) if rank() == 0 else []
+        self.callbacks: list[Callback] = []
+        for callback in callbacks:
+            self.watch(callback)
         sources, targets = as_domains(source), as_domains(target)
         check_domains(sources, targets)
         domains, first = [*sources, *targets], sources[0]
@@ -151,27 +160,37 @@ class Trainer:
             prefetch=self.settings.prefetch,
             workers=self.settings.workers,
         )
-        self.adapter.to(self.device)
+        self.sharded = self.settings.shard and world_size() > 1
+        if not self.sharded:  # a sharded network need not fit on the device
+            self.adapter.to(self.device)
         self.channels_last = (
-            self.settings.channels_last and self.device.type != "mps" and first.is_images
+            self.settings.channels_last
+            and self.device.type != "mps"
+            and first.is_images
+            and not self.sharded  # parts of a weight lie in plain order
         )
         if self.channels_last:
             self.adapter.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if self.settings.micro_batch is not None:
             check_sums(self.objective)
-        self.activations: Callable[[], AbstractContextManager[None]] = nullcontext
-        if self.settings.checkpoint_activations:
-            self.activations = CheckpointedActivations(adapter).within
         self.task, outputs = self._check_outputs(domains, task)
         encoder = encoder_of(first)
         self._encoder_state = None if encoder is None else encoder.state()
         self.config = self._describe(outputs, method, provenance or Provenance())
+        self._given = adapter
+        if self.sharded:
+            check_alike(self.batches, adapter, self.settings.micro_batch)
+            self.adapter = adapter = sharded(adapter, self.device)
+        self.activations: Callable[[], AbstractContextManager[None]] = nullcontext
+        if self.settings.checkpoint_activations:
+            self.activations = CheckpointedActivations(adapter).within
         self.frozen = FrozenLayers(adapter.network, self.settings.freeze)
         with self.frozen.held():
             groups = parameter_groups(adapter.network, adapter.heads, self.settings)
             self.optimiser = self.settings.make_optimiser(groups)
             reduced = self.settings.precision == "bf16"
-            self.step = distribute(Step(adapter, self.objective, reduced=reduced))
+            step = Step(adapter, self.objective, reduced=reduced)
+            self.step = ShardedStep(step, adapter) if self.sharded else distribute(step)
             if self.settings.compile:
                 backend = self.settings.compile
                 name = backend if isinstance(backend, str) else "inductor"
@@ -191,7 +210,9 @@ class Trainer:
 
     def watch(self, callback: Callback) -> None:
         """Tell this callback of every record too."""
-        if rank() == 0:
+        if _is_for_all(callback):  # before the others, which may end a training
+            self.callbacks.insert(sum(map(_is_for_all, self.callbacks)), callback)
+        elif rank() == 0:
             self.callbacks.append(callback)
 
     # -- §4: the training procedure -----------------------------------------------------------
@@ -245,6 +266,11 @@ class Trainer:
 
     def evaluate(self, domain: Domain) -> Evaluation:
         """Loss and metrics of what would be handed back now; changes nothing."""
+        if self.sharded and not is_sharing():
+            raise InputError(
+                "a sharded network is evaluated by all processes together: in a callback with "
+                "every_process = True"
+            )
         loss = getattr(self.objective, "label_loss", None)
         with self.as_returned():
             return evaluate(self.adapter.predict, self.adapter, domain, self.task, loss)
@@ -303,21 +329,12 @@ class Trainer:
         return {name: value for name, value in pairs if value is not None}
 
     def _evaluate(self, step: int) -> None:
-        """On the first process; a callback that ends the training there ends it on all."""
-        ended = None
-        nothing = self.held_out is None and self.test is None and self.scorer is None
-        if rank() == 0 and not nothing:
-            try:
-                self._evaluate_here(step)
-            except TrainingEnded as error:
-                ended = error
-        if ended := from_first_process(ended):
-            raise ended
-
-    def _evaluate_here(self, step: int) -> None:
-        score = None if self.scorer is None else self._choose(step, self.scorer(self, step))
-        source = None if self.held_out is None else self.evaluate(self.held_out)
-        target = None if self.test is None else self.evaluate(self.test)
+        if self.held_out is None and self.test is None and self.scorer is None:
+            return
+        with self._all_together():
+            score = None if self.scorer is None else self._choose(step, self.scorer(self, step))
+            source = None if self.held_out is None else self.evaluate(self.held_out)
+            target = None if self.test is None else self.evaluate(self.test)
         record = EvaluationRecord(
             step=step,
             source_accuracy=None if source is None else source.accuracy,
@@ -331,13 +348,28 @@ class Trainer:
         )
         self._evaluations.append(record)
         self._record(record)
-        self._tell("on_evaluation", record)
+        ended = None
+        try:
+            self._tell("on_evaluation", record)
+        except TrainingEnded as error:
+            ended = error
+        if ended := from_first_process(ended):  # of the first process's own callbacks too
+            raise ended
+
+    @contextmanager
+    def _all_together(self) -> Iterator[None]:
+        """Inside, passes are divided among the processes, which hold the same network."""
+        share_buffers(self.adapter)  # of BatchNorm each process has its own between two steps
+        with sharing_out():
+            yield
 
     def _choose(self, step: int, score: float) -> float:
         """Keep the weights where none before were better; a score that is no number never wins."""
+        score = from_first_process(score)
         if not math.isnan(score) and (self.best is None or score > self.best.score):
             with self.as_returned():
-                self.best = BestWeights(step, score, copied_state(self.adapter.network))
+                kept = parts_of_state if self.sharded else copied_state
+                self.best = BestWeights(step, score, kept(self.adapter.network))
         return score
 
     def _record(self, record: TrainingRecord | EvaluationRecord) -> None:
@@ -346,7 +378,9 @@ class Trainer:
 
     def _tell(self, event: str, *arguments: Any) -> None:
         for listener in self.callbacks:
-            getattr(listener, event)(self, *arguments)
+            shared = event in _WITH_PASSES and _is_for_all(listener)
+            with self._all_together() if shared else nullcontext():
+                getattr(listener, event)(self, *arguments)
 
     def _seconds(self) -> float:
         return round(self._seconds_before + time.monotonic() - self._began, 2)
@@ -431,11 +465,14 @@ class Trainer:
         if self.run is None:
             return
         # a finite loss can have a gradient that is not: such weights must not replace good ones
-        finite = all(bool(value.isfinite().all()) for value in self.adapter.parameters())
+        weights = map(local, self.adapter.parameters())
+        finite = all(bool(value.isfinite().all()) for value in weights)
         if any_process(not finite, self.device):
             raise self._not_finite(f"the weights are not finite after {step} steps")
         window = self.window.tensors()
-        if rank() == 0:
+        if self.sharded:
+            share_buffers(self.adapter)
+        if rank() == 0 or self.sharded:
             tensors = {f"window.{k}": v for k, v in window.items()}
             tensors |= {f"adapter.{k}": v for k, v in self.adapter.state_dict().items()}
             state, rest = optimiser_state(self.optimiser)
@@ -444,7 +481,7 @@ class Trainer:
                 tensors |= {f"average.{k}": v for k, v in self.average.tensors().items()}
             if self.best is not None:
                 tensors |= {f"best.{k}": v for k, v in self.best.tensors().items()}
-            self.run.save(Checkpoint(step, self._seconds(), tensors, rest))
+            self.run.save(Checkpoint(step, self._seconds(), tensors, rest), sharded=self.sharded)
         self._tell("on_checkpoint", step)
 
     def _resume(self) -> int:
@@ -452,7 +489,10 @@ class Trainer:
         self._began = time.monotonic()
         if self.run is None:
             return 0
-        checkpoint = from_first_process(self.run.checkpoint() if rank() == 0 else None)
+        if self.sharded:
+            checkpoint = self.run.checkpoint(self._place)
+        else:
+            checkpoint = from_first_process(self.run.checkpoint() if rank() == 0 else None)
         if rank() == 0:
             self.run.cut_back(checkpoint.step if checkpoint else 0)
         if checkpoint is None:
@@ -474,6 +514,22 @@ class Trainer:
             self._say_what_is_left(checkpoint.step)
         return checkpoint.step
 
+    def _place(self, name: str, shape: torch.Size, dtype: torch.dtype) -> Tensor:
+        """What a checkpoint's tensor is read into: divided like the weight that it belongs to."""
+        kind, _, rest = name.partition(".")
+        like: Tensor | None = None
+        if kind == "optimiser":
+            parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
+            number = int(rest.partition(".")[0])
+            like = parameters[number] if number < len(parameters) else None
+        elif kind == "adapter":
+            like = self.adapter.state_dict().get(rest)
+        elif kind in ("average", "best"):
+            like = self.adapter.network.state_dict().get(rest.removeprefix("network."))
+        if like is None or not is_sharded(like) or like.shape != shape:
+            return whole(name, shape, dtype)
+        return torch.empty_like(like, dtype=dtype, requires_grad=False)
+
     def _say_what_is_left(self, step: int) -> None:
         assert self.run is not None
         if step >= self.settings.steps:
@@ -485,15 +541,21 @@ class Trainer:
     def _finish(self) -> TrainingResult:
         if self.average is not None:
             self.average.hand_over()
-        best = None if self.scorer is None else from_first_process(self.best)
+        best = None if self.scorer is None else self.best
+        if not self.sharded:
+            best = from_first_process(best)
         if best is not None:
             fill_module(self.adapter.network, best.weights)
         returned = [r for r in self._evaluations if best is None or r.step == best.step]
         last = returned[-1] if returned else None
+        share_buffers(self.adapter)
+        if self.sharded:
+            hand_back(self.adapter, self._given)
         evaluations = tuple(self._evaluations)
         result = TrainingResult(self.settings.steps, last, self._seconds(), evaluations)
         self._plain_memory()
         self._tell("on_end", result)
+        self.adapter = self._given
         if self.run is not None and rank() == 0:
             record_of(self.config, result).write(self.run.folder)
         return result
@@ -586,6 +648,14 @@ class Trainer:
                     "but not identical with, an uninterrupted run",
                     *(name, then, now),
                 )
+
+
+#: Events at which a callback may pass data through the network.
+_WITH_PASSES = ("on_start", "on_evaluation", "on_end")
+
+
+def _is_for_all(callback: Callback) -> bool:
+    return getattr(callback, "every_process", False)
 
 
 def _augmentation(domain: Domain) -> dict[str, str]:

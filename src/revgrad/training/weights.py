@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from revgrad._distributed import full_tensor, local
 from revgrad.errors import CheckpointError
 from revgrad.networks.state_dict import read_state_dict
 from revgrad.preprocessing import Preprocessing
@@ -88,11 +89,17 @@ class BestWeights:
 
 
 def copied_state(network: nn.Module) -> dict[str, Tensor]:
-    """The network's state as it is now, on the CPU, in plain memory order."""
+    """The network's state as it is now, on the CPU, in plain memory order; of a sharded network,
+    whole, by all processes together."""
     return {
-        name: value.detach().to("cpu", copy=True).contiguous()
+        name: full_tensor(value.detach()).to("cpu", copy=True).contiguous()
         for name, value in network.state_dict().items()
     }
+
+
+def parts_of_state(network: nn.Module) -> dict[str, Tensor]:
+    """This process's parts of a sharded network's state as it is now, where they are."""
+    return {name: value.detach().clone() for name, value in network.state_dict().items()}
 
 
 def weight_matrices(module: nn.Module) -> list[Tensor]:
@@ -104,7 +111,7 @@ def weight_matrices(module: nn.Module) -> list[Tensor]:
 @torch.no_grad()
 def limit_norms(weights: list[Tensor], limit: float) -> None:
     """Scale down the weights into every unit (row of a weight) whose l2 norm exceeds `limit`."""
-    for weight in weights:
+    for weight in map(local, weights):  # divided by units: each is whole on a process
         axes = tuple(range(1, weight.ndim))
         norms = torch.linalg.vector_norm(weight, dim=axes, keepdim=True)
         weight.mul_((limit / norms.clamp(min=1e-12)).clamp(max=1.0))
