@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 import tarfile
 from collections.abc import Callable
@@ -154,6 +155,28 @@ def test_no_file_of_a_run_is_read_when_it_is_damaged(kept: str, run: Path) -> No
     finally:
         path.write_bytes(whole)
     read_all(run)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kept", FILES)
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+def test_what_is_no_regular_file_is_not_read(kind: str, kept: str, run: Path) -> None:
+    """A pipe would make its reader wait for ever, a device never ends."""
+    path = run / kept if (run / kept).is_file() else next(run.rglob(f"{kept}*.safetensors"))
+    whole = path.read_bytes()
+    path.unlink()
+    try:
+        if kind == "pipe":
+            os.mkfifo(path)
+        elif kind == "folder":
+            path.mkdir()
+        else:
+            path.symlink_to("/dev/zero")
+        with pytest.raises(RevgradError, match=f"{path.name} can't be read.*no regular file"):
+            read_all(run)
+    finally:
+        path.rmdir() if kind == "folder" else path.unlink()
+        path.write_bytes(whole)
 
 
 def test_metrics_that_were_deleted_are_done_without(run: Path, tmp_path: Path) -> None:

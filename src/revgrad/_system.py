@@ -48,6 +48,19 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
+def regular(path: Path) -> Path:
+    """The path, but for what is there and no regular file, an OSError: a pipe would make its reader
+    wait for ever, and a device never ends."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return path
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a regular file."""
+    return regular(path).read_bytes()
+
+
 def disk_error(path: Path, error: OSError) -> str:
     """One line for what the disk refused."""
     if error.errno == errno.ENOSPC:

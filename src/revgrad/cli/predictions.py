@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from revgrad._seals import unsealed, write_sealed
-from revgrad._system import Lock, cache_folder, disk_errors, sha256
+from revgrad._system import Lock, cache_folder, disk_errors, read_file, sha256
 from revgrad.errors import RunError
 
 log = logging.getLogger("revgrad")
@@ -83,7 +83,7 @@ class GrowingTable:
 
     def _taken_up(self) -> bool:
         try:
-            note = unsealed(self.note.read_text(encoding="utf-8"), required=True)
+            note = unsealed(read_file(self.note).decode(), required=True)
         except (OSError, ValueError):
             return False  # none yet, or damaged: from the beginning
         if note["identity"] != self.identity:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from revgrad._seals import unsealed
+from revgrad._system import read_file
 from revgrad.cli.train_options import TrainOptions
 from revgrad.cli.tune import TuneOptions
 from revgrad.errors import InputError
@@ -175,7 +176,7 @@ def _marks(domains: Sequence[Domain]) -> str:
 def _tested_before(path: Path, mark: str) -> dict[int, float]:
     """Accuracies of trials that were tested on the same data before."""
     try:
-        known = unsealed(path.read_text(encoding="utf-8"))
+        known = unsealed(read_file(path).decode())
         if known["data"] == mark:
             return {int(number): float(value) for number, value in known["accuracy"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -16,7 +16,7 @@ import torch
 
 from revgrad._distributed import rank
 from revgrad._seals import SEAL_METADATA, check_tensors, sealed_tensors
-from revgrad._system import write_atomically
+from revgrad._system import read_file, write_atomically
 from revgrad.diagnostics.evidence import ClassLogits
 from revgrad.diagnostics.inputs import Array
 from revgrad.diagnostics.recorder import (
@@ -144,7 +144,7 @@ def read_attribute_evidence(run: Path | str) -> AttributeEvidence | None:
 
     path = Path(run) / EVIDENCE_FOLDER / f"{ATTRIBUTES}.safetensors"
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from revgrad._seals import unsealed, write_sealed
+from revgrad._system import read_file
 from revgrad.diagnostics.certainty import (
     effective_classes,
     mutual_information,
@@ -130,7 +131,7 @@ def read_choice(folder: Path) -> Choice | None:
     """The choice that a run's folder has on record; None where it made none."""
     path = folder / CHOICE
     try:
-        values = unsealed(path.read_text(encoding="utf-8"))
+        values = unsealed(read_file(path).decode())
         candidates = [
             Candidate(**{**one, "signals": one["signals"] and Signals(**one["signals"])})
             for one in values.pop("candidates")

@@ -20,7 +20,7 @@ from torch.nn.functional import interpolate
 
 from revgrad._distributed import from_first_process, rank
 from revgrad._seals import SEAL_METADATA, check_tensors, sealed_tensors
-from revgrad._system import write_atomically
+from revgrad._system import read_file, write_atomically
 from revgrad.diagnostics.evidence import (
     ClassLogits,
     Evidence,
@@ -455,7 +455,7 @@ def _tensors_of(folder: Path, name: str) -> dict[str, np.ndarray] | None:
 
     path = folder / f"{name}.safetensors"
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except FileNotFoundError:
         return None
     except OSError as error:

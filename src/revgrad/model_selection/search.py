@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from revgrad._seals import unsealed, write_sealed
-from revgrad._system import disk_errors, locked
+from revgrad._system import disk_errors, locked, read_file
 from revgrad.diagnostics.recorder import EVIDENCE_FOLDER, EvidenceRecorder
 from revgrad.diagnostics.scores import SCORES
 from revgrad.errors import InputError, NonFiniteLossError, RunError, unknown
@@ -346,7 +346,7 @@ def _write_or_refuse(folder: Path, identity: dict[str, Any]) -> None:
         write_sealed(path, now)
         return
     try:
-        there = unsealed(path.read_text(encoding="utf-8"))
+        there = unsealed(read_file(path).decode())
     except (OSError, ValueError) as error:
         raise RunError(f"{path} can't be read: {error}") from error
     if found := differences([there, now]):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from revgrad._random import derive
 from revgrad._seals import sealed_line, unsealed_line
-from revgrad._system import Lock, disk_errors, locked
+from revgrad._system import Lock, disk_errors, locked, regular
 from revgrad.errors import RunError, missing_extra, unknown
 from revgrad.model_selection.space import LogRange, Space, Value
 
@@ -163,7 +163,7 @@ class _SealedJournal:
 
     def read_logs(self, log_number_from: int) -> Iterator[dict[str, Any]]:
         number = min(log_number_from, len(self._begins) - 1)
-        with open(self.path, "rb") as file:
+        with open(regular(self.path), "rb") as file:
             file.seek(self._begins[number])
             for line in file:
                 if not line.endswith(b"\n"):  # another process is writing it

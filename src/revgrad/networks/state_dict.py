@@ -25,6 +25,8 @@ def read_state_dict(path: Path | str) -> dict[str, Tensor]:
     file = Path(path)
     if file.is_dir():
         raise DataError(f"{file} is a folder: a file of weights was expected")
+    if file.exists() and not file.is_file():  # a pipe would make its reader wait for ever
+        raise DataError(f"{file} is no regular file: a file of weights was expected")
     reader = _read_safetensors if file.suffix == ".safetensors" else _read_pickled
     try:
         found = reader(file)

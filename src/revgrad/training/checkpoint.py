@@ -19,7 +19,7 @@ from torch import Tensor
 
 from revgrad._distributed import rank
 from revgrad._seals import unsealed, write_sealed
-from revgrad._system import sha256, write_atomically
+from revgrad._system import read_file, sha256, write_atomically
 from revgrad.errors import CheckpointError
 from revgrad.training.sharding import Place, put, read_shards, write_shards
 
@@ -126,7 +126,7 @@ def load_checkpoint(folder: Path, place: Place | None = None) -> Checkpoint | No
         tensors = read_shards(folder / index.file, index.shards, place)
         return Checkpoint(index.step, index.seconds, tensors, index.optimiser)
     try:
-        data = (folder / index.file).read_bytes()
+        data = read_file(folder / index.file)
     except OSError as error:
         raise CheckpointError(f"{folder / index.file} can't be read: {error.strerror}") from error
     if sha256(data) != index.sha256:
@@ -145,7 +145,7 @@ def load_checkpoint(folder: Path, place: Place | None = None) -> Checkpoint | No
 def _read_index(folder: Path) -> _Index | None:
     path = folder / INDEX
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path).decode()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from revgrad._seals import sealed_line, unsealed, unsealed_line, write_sealed
-from revgrad._system import write_atomically
+from revgrad._system import read_file, write_atomically
 from revgrad.domains.registry import DOMAINS
 from revgrad.errors import DataError
 from revgrad.training.callbacks import TrainingResult
@@ -137,7 +137,7 @@ def source_commit() -> str:
 def read_record(path: Path) -> Record | None:
     """The record in a file; None where there is no such file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path).decode()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
@@ -156,7 +156,7 @@ def read_records(folder: Path) -> list[Record]:
         if record is not None:
             found.append(record)
     for path in sorted(folder.rglob("*.jsonl")):
-        for number, line in enumerate(path.read_bytes().splitlines(True), start=1):
+        for number, line in enumerate(read_file(path).splitlines(True), start=1):
             try:
                 found.append(_record(unsealed_line(line.decode())))
             except (ValueError, TypeError, KeyError) as error:

@@ -17,7 +17,7 @@ from types import UnionType
 from typing import IO, Any, get_args, get_origin, get_type_hints
 
 from revgrad._seals import sealed_line, unsealed, unsealed_line, write_sealed
-from revgrad._system import Lock, disk_errors, write_atomically
+from revgrad._system import Lock, disk_errors, read_file, regular, write_atomically
 from revgrad.errors import RunError
 from revgrad.training.callbacks import EvaluationRecord, TrainingRecord
 from revgrad.training.checkpoint import (
@@ -170,7 +170,7 @@ class Run:
     def config(self) -> RunConfig:
         path = self.folder / CONFIG
         try:
-            values = unsealed(path.read_text(encoding="utf-8"))
+            values = unsealed(read_file(path).decode())
             check_types(Provenance, values["provenance"])
             config = RunConfig(**{**values, "provenance": Provenance(**values["provenance"])})
             check_types(RunConfig, vars(config))
@@ -188,7 +188,7 @@ class Run:
         if not wanted:
             return None
         try:
-            state = unsealed(path.read_text(encoding="utf-8"), required=True)
+            state = unsealed(read_file(path).decode(), required=True)
         except (OSError, ValueError) as error:
             raise RunError(f"{path} can't be read: {error}") from None
         if state_digest(state) != wanted:
@@ -202,7 +202,7 @@ class Run:
     def failure(self) -> str | None:
         """The reason why the run ended, where it was no signal: a loss that was not finite."""
         try:
-            return str(unsealed((self.folder / FAILURE).read_text(encoding="utf-8"))["reason"])
+            return str(unsealed(read_file(self.folder / FAILURE).decode())["reason"])
         except FileNotFoundError:
             return None
         except (OSError, KeyError, ValueError) as error:
@@ -419,7 +419,7 @@ def _read_lines(
     kill may have cut a line short, and whoever is `resuming` makes all of them again.
     """
     try:
-        with open(path, "rb") as file:
+        with open(regular(path), "rb") as file:
             end = 0
             for number, line in enumerate(file, start=1):
                 end += len(line)
@@ -432,6 +432,8 @@ def _read_lines(
                 yield end, values
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise RunError(f"{path} can't be read: {error.strerror}") from None
     if end < saved:
         raise RunError(_damaged(path, f"it ends after {end} of {saved} bytes"))
 
