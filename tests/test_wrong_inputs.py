@@ -65,6 +65,25 @@ class TwoParts(nn.Module):
         return {"hidden": hidden, "logits": self.upper(hidden)}
 
 
+class NoReturn(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lower = nn.Linear(4, 3)
+
+    def forward(self, inputs: torch.Tensor) -> None:
+        self.lower(inputs)
+
+
+def itself_as_layer() -> Any:
+    net = network()
+    return adapt(net=net, layer=net[1])
+
+
+def nested() -> torch.Tensor:
+    parts = [torch.zeros(3), torch.zeros(4)]
+    return torch.nested.nested_tensor(parts, layout=torch.jagged)
+
+
 def adapted(**more: Any) -> Any:
     return adapt(**more)
 
@@ -189,6 +208,38 @@ CASES: list[tuple[str, Callable[[], Any], str]] = [
         "lacks columns … b",
     ),
     ("missing labels in a frame", lambda: from_frame(frame(y=[0, None] * 6), "y"), "missing"),
+    # what nobody thought of at first
+    ("X and y swapped", lambda: adapt((Y, X)), "pair is (X, y) … (y, X)?"),
+    ("labels in a column", lambda: adapt((X, Y[:, None])), "column … y.ravel()"),
+    ("a dict of labels", lambda: adapt((X, dict(enumerate(Y)))), "single value a dict"),
+    ("a network on meta", lambda: adapt(net=network().to("meta")), "meta device … to_empty"),
+    ("a forward without return", lambda: adapt(net=NoReturn(), layer="lower"), "return missing?"),
+    ("a layer's number", lambda: adapt(layer=1), "named by text, not given as 1"),
+    ("a layer itself", lambda: itself_as_layer(), "a ReLU: '1' is its name"),
+    ("a function as callback", lambda: adapt(callbacks=print), "print, a function … Callback"),
+    ("a class of callbacks", lambda: adapt(callbacks=[revgrad.Callback]), "a class … callbacks=["),
+    ("a class as method", lambda: adapt(method=revgrad.Adversarial), "instance, Adversarial()"),
+    ("a class as loss", lambda: adapt(label_loss=nn.NLLLoss), "instance, NLLLoss() would do"),
+    ("a loss of nothing", lambda: adapt(label_loss=lambda o, y: None), "loss gave a NoneType"),
+    (
+        "a prediction by name",
+        lambda: revgrad.tasks.CustomTask(nn.functional.mse_loss, "argmax"),  # type: ignore[arg-type]
+        "predict of a task is a function of outputs, not 'argmax'",
+    ),
+    ("a meta tensor", lambda: adapt(torch.zeros(40, 4, device="meta")), "holds no numbers"),
+    ("a sparse tensor", lambda: adapt((torch.from_numpy(X).to_sparse(), Y)), "X.to_dense()"),
+    ("a nested tensor", lambda: adapt(nested()), "nested tensor … from_series"),
+    ("truth values", lambda: adapt((X > 0, Y), X > 0), "dtype … X.astype('float32')"),
+    ("16 bits beside 8", lambda: adapt((IMAGES.astype("u2"), Y), IMAGES, images()), "/ 255"),
+    ("one sample to predict", lambda: adapted().predict(X[0]), "of one sample, data[None]"),
+    ("texts to predict", lambda: adapted().predict(["some words"]), "holds texts … arrays"),
+    ("a frame to predict", lambda: adapted().predict(frame()), "a data frame … arrays"),
+    ("images' network", lambda: adapt(net="compact", layer=None), "takes images … perceptron"),
+    ("items of three", lambda: adapt([(x, 1, "id") for x in X]), "items are (x, y)"),
+    ("a dict as frame", lambda: from_frame({"a": [1.0]}), "pandas.DataFrame(…)"),
+    ("a workbook", lambda: from_frame("table.xlsx", "y"), "no table: one of .csv"),
+    ("labels of names and text", lambda: from_frame(frame(), ["y", "b"]), "column 'b' holds text"),
+    ("several columns misspelt", lambda: from_frame(frame(), ["y", "z"]), "no column 'z'"),
     # estimators
     (
         "a target given twice",

@@ -19,6 +19,7 @@ from revgrad.batch import (
     part_of,
     sample_count,
     select_samples,
+    tensors_of,
 )
 from revgrad.cutting import Cut, CutOutput, call_order, cut, cut_at_all
 from revgrad.errors import InputError, RevgradError
@@ -356,9 +357,17 @@ def taking(inputs: Inputs) -> Iterator[None]:
         raise
     except Exception as error:
         reason = " ".join(str(error).split())[:200]
+        whole = any(not one.is_floating_point() for one in tensors_of(inputs))
+        hint = ""
+        if (
+            whole
+            and "dtype" in reason
+            and all(one.dtype != torch.uint8 for one in tensors_of(inputs))
+        ):
+            hint = " (where they are quantities, X.astype('float32') would do)"
         raise InputError(
             f"the network can't be run on inputs of {describe_inputs(inputs)}: "
-            f"{type(error).__name__}: {reason}"
+            f"{type(error).__name__}: {reason}{hint}"
         ) from error
 
 

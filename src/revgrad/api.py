@@ -75,8 +75,11 @@ from revgrad.source_free import (
     default_steps,
 )
 from revgrad.tasks import (
+    Binary,
+    ClassLabels,
     Columns,
     Evaluation,
+    MultiLabel,
     Task,
     choose_task,
     planned_outputs,
@@ -222,8 +225,10 @@ class Adapted:
             domain = resized(domain, (size[0], size[1]))
             domain = with_channels(domain, shape[0])
         if len(domain) and domain.shape != shape:
+            one = isinstance(shape, tuple) and (len(domain), *domain.shape) == shape
             raise InputError(
                 f"{domain.name} has inputs of shape {domain.shape}; this network takes {shape}"
+                + (": of one sample, data[None] would do" if one else "")
             )
         return domain if self.classes is None else with_classes(domain, self.classes)
 
@@ -342,7 +347,8 @@ def adapt(
     provenance
         where network and data came from, where the command line knows better
     """
-    _check_network(network)
+    _check_network(network, layer)
+    _check_callbacks(callbacks)
     if return_weights not in ("last", "best"):
         raise InputError(f"return_weights is last or best, not {return_weights!r}")
     if score not in SCORES:
@@ -887,7 +893,12 @@ def _named_network(
     return built, data
 
 
-def _check_network(network: Any) -> None:
+def _check_network(network: Any, layer: Any) -> None:
+    if layer is not None and not isinstance(layer, str):
+        parts = network.named_modules() if isinstance(network, nn.Module) else ()
+        paths = [path for path, part in parts if part is layer]
+        would = f"'{paths[0]}' is its name" if paths else "revgrad.layers(network, X) lists them"
+        raise InputError(f"a layer is named by text, not given as {_named(layer)}: {would}")
     if isinstance(network, str):
         return
     if inspect.isclass(network) and issubclass(network, nn.Module):
@@ -896,6 +907,29 @@ def _check_network(network: Any) -> None:
         )
     if not isinstance(network, nn.Module):
         raise InputError(f"the network must be a torch.nn.Module, not {type(network).__name__}")
+    if any(one.is_meta for one in [*network.parameters(), *network.buffers()]):
+        raise InputError(
+            "the network is on the meta device, so it has no weights yet: build it on a real one, "
+            "or network.to_empty(device='cpu') and load weights"
+        )
+
+
+def _check_callbacks(callbacks: Any) -> None:
+    listed = list(callbacks) if isinstance(callbacks, list | tuple) else [None]
+    for one in listed:
+        if not isinstance(one, Callback):
+            came = callbacks if one is None else one
+            raise InputError(
+                f"callbacks is a list of revgrad.Callback objects, not {_named(came)}: subclass "
+                "Callback, callbacks=[Mine()]"
+            )
+
+
+def _named(value: Any) -> str:
+    """A short name of a value that should have been another, for a message."""
+    if inspect.isclass(value) or inspect.isroutine(value):
+        return f"{value.__name__}, a {'class' if inspect.isclass(value) else 'function'}"
+    return repr(value) if isinstance(value, int | float) else f"a {type(value).__name__}"
 
 
 def _settled(network: nn.Module, settings: Settings) -> Settings:
@@ -976,6 +1010,7 @@ def _task(given: Task | str | None, adapter: DomainAdapter, source: Domain, reci
     chosen = choose_task(
         labels, shown, task=given, label_loss=own, classes=source.classes, name=source.name
     )
+    _warn_of_probabilities(adapter.network, shown, chosen)
     if chosen.one_class and source.is_classification and labels.min() == labels.max():
         only = int(labels[0]) if source.classes is None else source.classes[int(labels[0])]
         raise InputError(
@@ -983,6 +1018,24 @@ def _task(given: Task | str | None, adapter: DomainAdapter, source: Domain, reci
             "to tell apart; samples of two classes at least would do"
         )
     return chosen
+
+
+def _warn_of_probabilities(network: nn.Module, outputs: Any, task: Task) -> None:
+    """Outputs that went through softmax or sigmoid already: the loss does so too."""
+    last = list(network.modules())[-1]
+    done = None
+    if isinstance(task, ClassLabels) and isinstance(outputs, Tensor):
+        sums = outputs.double().sum(1)
+        if bool((outputs >= 0).all()) and torch.allclose(sums, torch.ones_like(sums), atol=1e-5):
+            done = "softmax"
+    elif isinstance(task, Binary | MultiLabel) and isinstance(last, nn.Sigmoid):
+        done = "sigmoid"
+    if done is not None:
+        log.warning(
+            "the network's outputs are probabilities already: the loss takes logits and has the "
+            "%s inside, so it learns badly: leave the network's own out",
+            done,
+        )
 
 
 def _placed(
@@ -1134,7 +1187,8 @@ def _registered_network(folder: Path, config: RunConfig) -> nn.Module:
             f"{folder} holds a network of your own ({config.network}): give it again "
             "(network=… or --network module:function)"
         )
-    channels, size = (shape[0], (shape[1], shape[2])) if len(shape) == 3 else (1, (1, 1))
+    image = isinstance(shape, list | tuple) and len(shape) == 3
+    channels, size = (shape[0], (shape[1], shape[2])) if image else (1, (1, 1))
     return build_network(
         config.network,
         classes=config.outputs or config.class_count or 1,

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from inspect import isclass
 from typing import Any, Literal
 
 from torch import nn
@@ -97,6 +98,14 @@ class Recipe:
     def __post_init__(self) -> None:
         if isinstance(self.method, str) and self.method not in OBJECTIVES:
             raise unknown("method", self.method, OBJECTIVES)
+        for name in ("method", "label_loss"):
+            given = getattr(self, name)
+            if given is None or isinstance(given, str):
+                continue
+            if isclass(given) or not callable(given):
+                came = f"the class {given.__name__}" if isclass(given) else repr(given)
+                made = f"an instance, {given.__name__}()" if isclass(given) else "a function"
+                raise InputError(f"{name} is {came}: {made} would do")
         if isinstance(self.preprocessing, str) and self.preprocessing not in STANDARDISED:
             raise unknown("preprocessing", self.preprocessing, STANDARDISED)
         if self.normalise not in NORMALISATIONS:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+import revgrad
 from revgrad.errors import InputError, UnknownNameError
 from revgrad.tasks import (
     TASKS,
@@ -152,3 +154,32 @@ def test_outputs_that_a_network_needs(
     labels: np.ndarray, classes: Any, task: Any, outputs: int
 ) -> None:
     assert planned_outputs(labels, classes, task) == outputs
+
+
+@pytest.mark.parametrize(
+    ("last", "labels", "word"),
+    [
+        (nn.Softmax(1), np.arange(40) % 3, "softmax"),
+        (nn.Sigmoid(), np.arange(120).reshape(40, 3) % 2, "sigmoid"),
+        (nn.Identity(), np.arange(40) % 3, None),
+    ],
+)
+def test_outputs_that_are_probabilities_already_are_said(
+    last: nn.Module, labels: np.ndarray, word: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    inputs = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+    network = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3), last)
+    options: dict[str, Any] = {"recipe": "paper", "steps": 1, "batch_size": 8, "progress": False}
+    revgrad.adapt(network, (inputs, labels), inputs, layer="1", **options)
+    said = [one for one in caplog.messages if "probabilities already" in one]
+    assert len(said) == (word is not None)
+    assert word is None or f"has the {word} inside" in said[0]
+
+
+def test_more_outputs_than_ordered_classes_are_said(caplog: pytest.LogCaptureFixture) -> None:
+    labels = np.array([0, 1, 2])
+    with caplog.at_level("INFO", logger="revgrad"):
+        Ordinal().check(labels, (2,), "source")
+        assert not caplog.messages
+        Ordinal().check(labels, (3,), "source")
+    assert "3 outputs are for 4 ordered classes, and the labels hold 3" in caplog.text

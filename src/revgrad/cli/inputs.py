@@ -312,15 +312,10 @@ def _network_for(
     network: str, shape: Any, outputs: int, seed: int, weights: str | None = None
 ) -> nn.Module:
     """The network for inputs of `shape`: images, or anything else (then without a size)."""
-    from revgrad.networks import BY_SHAPE, NETWORKS, build_network
+    from revgrad.networks import build_network
     from revgrad.networks.registry import PRETRAINED
 
     of_images = _image_shape(shape)
-    if network in NETWORKS and network not in BY_SHAPE and of_images is None:
-        raise InputError(
-            f"network '{network}' takes images, not inputs of shape {shape}: take perceptron "
-            "(vectors), series (channels, time), or your own, --network module:function"
-        )
     channels, height, width = of_images or (1, 1, 1)
     return build_network(
         network,

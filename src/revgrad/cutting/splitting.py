@@ -78,7 +78,9 @@ def split_graph(graph: fx.Graph, at: fx.Node, root: nn.Module) -> GraphSplit:
         if any(source is at or source in behind for source in sources):
             behind.add(node)
     problem = None
-    if output not in behind:
+    if output is not None and output.args == (None,):
+        problem = "leads nowhere: the network's forward returns nothing (is its return missing?)"
+    elif output not in behind:
         problem = "does not reach the network's output"
     elif len(behind) == 1:
         problem = "gives the network's output: no label predictor is left behind it"

@@ -207,6 +207,7 @@ class _Leaf:
 def as_array(values: Any, name: str) -> np.ndarray:
     """`values` (array or tensor) as a NumPy array of a kind torch can hold, or an InputError."""
     if isinstance(values, Tensor):
+        _check_plain(values, name)
         tensor = values.detach().cpu()
         array: np.ndarray = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
     elif isinstance(values, np.ndarray):
@@ -227,6 +228,22 @@ def as_array(values: Any, name: str) -> np.ndarray:
     if array.ndim == 0:
         raise InputError(f"{name}: inputs must have one row a sample, not a single number")
     return array
+
+
+def _check_plain(values: Tensor, name: str) -> None:
+    """A tensor whose numbers can be read, one array of them."""
+    if values.is_meta:
+        raise InputError(f"{name}: the tensor is on the meta device and holds no numbers")
+    if values.is_nested:
+        raise InputError(
+            f"{name}: a nested tensor is not read: from_series takes a list of series of unequal "
+            "lengths, to_padded_tensor(0.0) makes one array"
+        )
+    if values.layout != torch.strided:
+        raise InputError(
+            f"{name}: a sparse tensor is not read: X.to_dense() would do, or a sparse matrix of "
+            "scipy, whose batches alone are dense"
+        )
 
 
 def image_layout(shape: tuple[int, ...], layout: str, name: str) -> str:

@@ -119,7 +119,8 @@ def _check_alike(one: Domain, other: Domain) -> None:
         images, not_images = (one, other) if one.is_images else (other, one)
         raise InputError(
             f"{images.name} holds uint8 images and {not_images.name} other inputs of shape "
-            f"{not_images.shape}: both must be of one kind"
+            f"{not_images.shape}: both must be of one kind (8 bits beside 16 or floats: "
+            "images.astype('float32') / 255 is from 0 to 1, as 16 bits are read)"
         )
     if one.is_images:
         first, second = one.shape[1:], other.shape[1:]

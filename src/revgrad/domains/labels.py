@@ -62,7 +62,8 @@ def _array(labels: Any, name: str) -> np.ndarray:
     except ValueError:
         raise InputError(f"{name}: labels must be one number or one vector a sample") from None
     if values.ndim == 0:
-        raise InputError(f"{name}: labels must be one a sample, not the single value {labels!r}")
+        shown = repr(labels) if len(repr(labels)) < 60 else f"a {type(labels).__name__}"
+        raise InputError(f"{name}: labels must be one a sample, not the single value {shown}")
     if values.dtype.kind == "S":
         try:
             return np.char.decode(values, "utf-8")

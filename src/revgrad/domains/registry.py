@@ -224,7 +224,10 @@ def _of_values(data: Any, name: str, unread: bool, channels: int | None) -> Doma
 
 def _layout(inputs: Any, channels: int | None) -> str:
     """Of arrays; inputs of several parts say theirs by `from_arrays`."""
-    return likely_layout(np.shape(inputs), channels) if hasattr(inputs, "shape") else "auto"
+    nested = isinstance(inputs, Tensor) and inputs.is_nested  # has no shape
+    if nested or not hasattr(inputs, "shape"):
+        return "auto"
+    return likely_layout(tuple(inputs.shape), channels)
 
 
 def _of_pair(inputs: Any, labels: Any, name: str, channels: int | None) -> Domain:
@@ -243,6 +246,11 @@ def _of_pair(inputs: Any, labels: Any, name: str, channels: int | None) -> Domai
     if labels is None:
         return from_arrays(inputs, layout=layout, name=name)
     values, classes = as_labels(labels, name)
+    if getattr(inputs, "ndim", 0) == 1 and values.ndim > 1 and values.dtype.kind == "f":
+        raise InputError(
+            f"{name}: a pair is (X, y), and these are of shapes {tuple(inputs.shape)} and "
+            f"{values.shape}: is it (y, X)?"
+        )
     images = values.ndim == 4 and values.shape == np.shape(inputs)  # two of them, not labels
     if values.ndim > 2 and (values.dtype.kind == "f" or images):
         raise InputError(

@@ -28,7 +28,8 @@ from torch import Tensor, nn
 from revgrad.api import Adapted, adapt
 from revgrad.diagnostics.verdict import Verdict
 from revgrad.domains.arrays import ArrayStore
-from revgrad.domains.domain import HELD_OUT, Domain
+from revgrad.domains.domain import HELD_OUT, Domain, Store
+from revgrad.domains.sparse import SparseStore, is_sparse
 from revgrad.errors import InputError
 from revgrad.estimators.choice import (
     ADAPTED,
@@ -146,8 +147,8 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
                 f"{type(self).__name__} requires y to be passed, but the target y is None: give "
                 "the source's labels"
             )
-        labels = self._learn_labels(given.y, len(inputs))
-        source = Domain(ArrayStore(inputs, name="X"), labels, classes=self._names(), name="source")
+        labels = self._learn_labels(given.y, inputs.shape[0])
+        source = Domain(_store(inputs, "X"), labels, classes=self._names(), name="source")
         target = None
         if given.X_target is not None:
             target = self._target(given.X_target, given.y_target)
@@ -293,11 +294,13 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         try:
             inputs = self._inputs(X_target, reset=False)
         except ValueError as error:
-            raise InputError(f"X_target: {error}") from None
-        store = ArrayStore(inputs, name="X_target")
+            lines = str(error).splitlines()
+            kept = lines[:1] if "contains" in lines[0] else lines  # NaN: scikit-learn's advice
+            raise InputError(f"X_target: {' '.join(' '.join(kept).split())}") from None
+        store = _store(inputs, "X_target")
         if y_target is None:
             return Domain(store, name="target")
-        known, labels = self._labels_of_target(y_target, len(inputs))
+        known, labels = self._labels_of_target(y_target, inputs.shape[0])
         return Domain(
             store,
             labels,
@@ -346,20 +349,29 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         return found
 
     def _domain(self, X: Any) -> Domain:
-        return Domain(ArrayStore(self._inputs(X, reset=False), name="X"), name="X")
+        return Domain(_store(self._inputs(X, reset=False), "X"), name="X")
 
-    def _inputs(self, X: Any, reset: bool) -> np.ndarray:
-        """X as scikit-learn checks it: float32, or images of uint8 as they are."""
+    def _inputs(self, X: Any, reset: bool) -> Any:
+        """X as scikit-learn checks it: float32, also sparse, or images of uint8 as they are."""
         values = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
         images = getattr(values, "dtype", None) == np.uint8 and np.ndim(values) > 2
-        found: np.ndarray = validate_data(
-            self,
-            values,
-            reset=reset,
-            dtype=np.uint8 if images else np.float32,
-            allow_nd=True,
-        )
-        return found
+        try:
+            return validate_data(
+                self,
+                values,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=np.uint8 if images else np.float32,
+                allow_nd=True,
+            )
+        except ValueError as error:
+            if "could not convert string" not in str(error):
+                raise
+            raise InputError(
+                f"X holds text ({str(error).partition(': ')[2]}), and {type(self).__name__} takes "
+                "numbers: OneHotEncoder or TfidfVectorizer in front of it in a Pipeline would do, "
+                "or revgrad.adapt with from_frame or from_texts"
+            ) from None
 
     # -- what labels mean: of each estimator its own ----------------------------------------------
 
@@ -382,6 +394,7 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float32"]
         tags.input_tags.three_d_array = True
+        tags.input_tags.sparse = True
         return tags
 
 
@@ -403,8 +416,9 @@ class DANNClassifier(ClassifierMixin, _DANN):  # type: ignore[misc]
         where the domain classifier is attached; None: the network's own choice
     recipe
         a whole way of training: a `Recipe` or its name; None: by the kind of data, "series" or, for
-        images of uint8, "auto"; for vectors a choice without target labels among source
-        only, "vectors" and the same with the source moved to the target's means and deviations
+        images of uint8 and sparse matrices, "auto"; for vectors a choice without target labels
+        among source only, "vectors" and the same with the source moved to the target's means and
+        deviations
         (`choice_` says which; with a `method` or `y_target`, "vectors")
     method, steps, batch_size, learning_rate, adaptation_factor, domain_classifier, device
         fields of the recipe and of its settings; None: as the recipe has them
@@ -479,13 +493,13 @@ class DANNClassifier(ClassifierMixin, _DANN):  # type: ignore[misc]
         return RECOMMENDED if source.is_images else SERIES if len(source.shape) == 2 else VECTORS
 
     def _is_automatic(self, source: Domain) -> bool:
-        return self.method is None and (
-            self.recipe == AUTO or (self.recipe is None and source.is_images)
-        )
+        by_kind = source.is_images or isinstance(source.store, SparseStore)
+        return self.method is None and (self.recipe == AUTO or (self.recipe is None and by_kind))
 
     def _chooses(self, source: Domain, target: Domain) -> bool:
         said = self.recipe is not None or self.method is not None or target.labelled_count > 0
-        return len(source.shape) == 1 and not said
+        sparse = isinstance(source.store, SparseStore)
+        return len(source.shape) == 1 and not sparse and not said
 
     def _no_verdict(self) -> str:
         choice = getattr(self, "choice_", None)
@@ -557,7 +571,17 @@ class DANNRegressor(RegressorMixin, _DANN):  # type: ignore[misc]
         return tags
 
 
+def _store(values: Any, name: str) -> Store:
+    return SparseStore(values, name) if is_sparse(values) else ArrayStore(values, name=name)
+
+
 def _one_column(y: Any, samples: int) -> np.ndarray:
+    shape = np.shape(y)
+    if len(shape) == 2 and shape[1] > 1:
+        raise InputError(
+            f"y should be a 1d array, one class a sample, and is of shape {shape}: for several "
+            "labels a sample, revgrad.adapt(…, task='multi-label') would do"
+        )
     values: np.ndarray = column_or_1d(y, warn=True)
     _check_length(values, samples)
     return values

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from revgrad.errors import InputError
 
@@ -30,7 +32,7 @@ def by_domain(X: Any, y: Any, X_target: Any, y_target: Any, sample_domain: Any) 
         raise InputError(
             "the target is given twice: by X_target (with y_target), or by sample_domain, not both"
         )
-    numbers = domain_numbers(sample_domain, len(X))
+    numbers = domain_numbers(sample_domain, _num_samples(X))
     of_source = numbers > 0
     if not of_source.any():
         raise InputError(
@@ -79,8 +81,6 @@ def known_labels(y_target: Any, samples: int, minus_one_is_a_label: bool) -> np.
 
 def _taken(values: Any, chosen: np.ndarray) -> Any:
     """The chosen samples of an array, a list, a tensor or a data frame, which stays one."""
-    from sklearn.utils import _safe_indexing
-
     indices = np.flatnonzero(chosen)
     if type(values).__module__.partition(".")[0] == "torch":
         return values[indices]

@@ -17,6 +17,7 @@ from torch import nn
 
 from revgrad._system import named
 from revgrad.errors import InputError, RevgradError, unknown
+from revgrad.networks.default import BY_SHAPE
 from revgrad.networks.domain_classifier import DOMAIN_CLASSIFIER
 from revgrad.networks.sizes import height_and_width
 from revgrad.networks.state_dict import read_state_dict
@@ -158,6 +159,11 @@ def build_network(
     if ":" not in text:
         if text not in NETWORKS:
             raise unknown("network", text, NETWORKS)
+        if text not in BY_SHAPE and (isinstance(shape, dict) or len(settings["shape"]) != 3):
+            raise InputError(
+                f"network '{text}' takes images, not inputs of shape {shape}: take perceptron "
+                "(vectors), series (channels, time), or your own, --network module:function"
+            )
         untrained = UNTRAINED.get(text, NETWORKS[text])
         builder = named(NETWORKS[text] if weights == PRETRAINED else untrained)
         built: nn.Module = builder(**_taken(builder, settings))

@@ -101,6 +101,11 @@ def mean_label_loss(label_loss: LabelLoss, predictions: Any, batch: Batch) -> Te
     if predictions is None:
         return None
     values = label_loss(predictions, labels)
+    if not isinstance(values, Tensor):
+        raise InputError(
+            f"the label loss gave a {type(values).__name__}: it must be a tensor, one value per "
+            "sample or their mean"
+        )
     if values.ndim == 0:  # a mean over this process's samples
         share = len(labels) / batch.total_labelled
         return values if share == 1.0 else values * share

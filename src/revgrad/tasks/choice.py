@@ -145,6 +145,11 @@ def _of_integers(labels: np.ndarray, shape: tuple[int, ...], name: str) -> Task:
         one = shape in ((), (1,))
         return Binary() if one and np.isin(labels, (0, 1)).all() else ClassLabels()
     positions = labels.shape[1:]
+    if positions == (1,) and shape != (1,):
+        raise InputError(
+            f"{name}: labels are a column, of shape {labels.shape}: one class a sample is (n,), so "
+            "y.ravel() would do"
+        )
     maps, sequence = shape[1:] == positions, shape[:-1] == positions
     if maps and sequence:
         raise InputError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from inspect import isclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -93,6 +94,17 @@ class CustomTask(Task):
     loss: LabelLoss | None = None
     predict: Callable[[Any], Any] | None = None
     recorded: str = ""  # of a run: what its functions were called
+
+    def __post_init__(self) -> None:
+        for name in ("loss", "predict"):
+            given = getattr(self, name)
+            if given is not None and (isclass(given) or not callable(given)):
+                came = given.__name__ if isclass(given) else repr(given)
+                takes = "outputs and labels" if name == "loss" else "outputs"
+                raise InputError(
+                    f"{name} of a task is a function of {takes}, not {came}"
+                    + (f": an instance, {came}(), would do" if isclass(given) else "")
+                )
 
     @property
     def label_loss(self) -> LabelLoss:

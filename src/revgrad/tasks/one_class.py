@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -27,6 +28,8 @@ from revgrad.tasks.task import (
     shown_shape,
     with_names,
 )
+
+log = logging.getLogger("revgrad")
 
 
 @dataclass(frozen=True)
@@ -186,6 +189,12 @@ class Ordinal(_OneClass):
                 f"{name}: {count} ordered classes, one a sample, need {count - 1} outputs (each "
                 f"says whether the class is above); labels of shape {labels.shape} and "
                 f"{shown_shape(shape)} came"
+            )
+        if shape[0] >= count:
+            log.info(
+                "%s: %d outputs are for %d ordered classes, and the labels hold %d: for these, %d "
+                "outputs would do",
+                *(name, shape[0], shape[0] + 1, count, count - 1),
             )
 
     def numbers(self, outputs: Tensor) -> Tensor:

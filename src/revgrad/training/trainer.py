@@ -705,7 +705,8 @@ def check_domains(sources: Sequence[Domain], targets: Sequence[Domain] = ()) -> 
         if not source.labelled_count:
             raise InputError(
                 f"the source, {source.name}, has no labels: there is nothing to learn from; "
-                "(X, y), a folder with a subfolder per class, or label= of a frame would do"
+                "(X, y), a folder with a subfolder per class, label= of a frame, or a Dataset "
+                "whose items are (x, y) would do"
             )
     for other in (*sources[1:], *targets):
         if first.shape != other.shape:

@@ -50,7 +50,7 @@ def asking_hub(text: str) -> Iterator[None]:
     try:
         with _offline_where_unreachable(), _quiet():
             yield
-    except RevgradError:
+    except (RevgradError, ImportError):  # a broken package is no lack of weights
         raise
     except Exception as error:  # of urllib, httpx, the hub's client, the package
         raise DataError(
