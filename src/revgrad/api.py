@@ -339,13 +339,31 @@ def adapt(
     return_weights
         "last", or "best": of those at each evaluation the ones that the label-free
         `score` (of `diagnostics.SCORES`) likes best
+    score
+        the label-free score that `return_weights="best"` goes by
     evidence_samples
         of target and held-out source that a run keeps outputs of, for the verdict
         and the report; 0: none
     callbacks
         what is told of every record
+    progress
+        draw a bar on a terminal, and say evaluations in a line each
     provenance
         where network and data came from, where the command line knows better
+    changes
+        any field of `Recipe` and of `Settings`, by name
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> X = random.normal(size=(200, 4)).astype("float32")
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> adapted = revgrad.adapt(
+    ...     network, (X, y), X + 0.5, layer="1", recipe="stabilised", steps=20, progress=False
+    ... )
+    >>> adapted.predict(X + 0.5).shape
+    (200,)
     """
     _check_network(network, layer)
     _check_callbacks(callbacks)
@@ -569,12 +587,18 @@ def adapt_without_source(
     ----------
     trained
         what `adapt` returned, which stays as it is, or a run's folder
+    target
+        unlabelled data, as `adapt` takes it
     network
         for a run of a network of your own: build it and give it here
     rounds
         pseudo-labels are made anew at the beginning of each
     run
         a folder for the rounds, metrics and checkpoints; the same call resumes it
+    callbacks
+        what is told of every record
+    progress
+        draw a bar on a terminal, and say each round in a line
     changes
         settings of every round by name: steps=… (a pass over the target unless given),
         learning_rate=… (a schedule over all rounds together), seed=…
@@ -586,8 +610,10 @@ def adapt_without_source(
 
     Examples
     --------
-    >>> start = revgrad.adapt(network, source, layer="features", method="source-only")
-    >>> adapted = revgrad.adapt_without_source(start, "photos", run="runs/second")
+    >>> start = revgrad.adapt(
+    ...     network, source, layer="features", method="source-only"
+    ... )  # doctest: +SKIP
+    >>> adapted = revgrad.adapt_without_source(start, "photos", run="runs/second")  # doctest: +SKIP
     """
     start = trained if isinstance(trained, Adapted) else load(trained, network)
     domain = start.domain(target).without_labels()
@@ -648,6 +674,22 @@ def load(
     network of your own, build it and give it here, and so for a task of your own and a tokenizer
     that is a function of your own (those of `tokenizers` and `transformers` are in the run's
     folder).
+
+    Parameters
+    ----------
+    run
+        its folder
+    network
+        of a network of your own: built as for the training, weights of any value
+    task
+        a task of your own, where the run has one
+    tokenizer
+        a tokenizer that is a function of your own, where the run has one
+
+    Examples
+    --------
+    >>> adapted = revgrad.load("runs/first", network)  # doctest: +SKIP
+    >>> adapted.predict("photos")  # doctest: +SKIP
     """
     directory = Run(run)
     config = directory.config
@@ -676,8 +718,15 @@ def verdict(run: Adapted | Path | str, *, baseline: Path | str | None = None) ->
 
     Parameters
     ----------
+    run
+        its folder, or what `adapt` returned
     baseline
         a source-only run of the same domains; by default the one in RUN/baseline
+
+    Examples
+    --------
+    >>> judged = revgrad.verdict("runs/first")  # doctest: +SKIP
+    >>> print(judged.outcome, judged.sentence)  # doctest: +SKIP
     """
     from revgrad.diagnostics.verdict import verdict as judge
 
@@ -691,8 +740,14 @@ def report(
 
     Parameters
     ----------
+    runs
+        what `adapt` returned or a run's folder; a list of them is one page side by side
     path
         by default report.html in the run's folder; of several runs, here
+
+    Examples
+    --------
+    >>> revgrad.report(["runs/first", "runs/second"], "both.html")  # doctest: +SKIP
     """
     from revgrad.reports.page import write_report
 

@@ -63,10 +63,12 @@ class Exportable(Protocol):
     """A plain network with the preprocessing that belongs in front of it."""
 
     @property
-    def network(self) -> nn.Module: ...
+    def network(self) -> nn.Module:
+        """The plain network."""
 
     @property
-    def preprocessing(self) -> nn.Module: ...
+    def preprocessing(self) -> nn.Module:
+        """What belongs in front of it."""
 
 
 def is_program(path: Path | str, kind: str | None = None) -> bool:
@@ -89,6 +91,8 @@ def export(
     adapted
         what `adapt` returned, a `DeployableModel` or a `DomainAdapter`; any other module is
         taken as it is, without preprocessing
+    path
+        the file; its suffix says what it is: `.safetensors`, `.pt`, `.pt2` or `.onnx`
     example
         raw inputs, one sample at least, for `.pt2` and `.onnx`: their shapes but for the
         number of samples, and their types, are the program's. A program of a tuple or dict
@@ -98,6 +102,12 @@ def export(
         one of `KINDS`; the path's suffix by default
     check
         compare the program with the network, on random inputs and other numbers of samples
+
+    Examples
+    --------
+    >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> revgrad.export(network, "model.safetensors").name
+    'model.safetensors'
     """
     file = Path(path)
     chosen = _kind(file, kind)

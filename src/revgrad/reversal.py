@@ -55,6 +55,20 @@ def reverse_gradient(x: Tensor, factor: float | Tensor = 1.0) -> Tensor:
 
     `factor` is a number, or a tensor of no dimensions (under torch.compile one graph then serves
     every λ). It gets no gradient of its own.
+
+    Parameters
+    ----------
+    x
+        features, of any shape
+    factor
+        λ: a number, or a tensor of no dimensions
+
+    Examples
+    --------
+    >>> features = torch.ones(2, requires_grad=True)
+    >>> revgrad.reverse_gradient(features, 0.5).sum().backward()
+    >>> features.grad
+    tensor([-0.5000, -0.5000])
     """
     if torch.compiler.is_exporting() or torch.jit.is_tracing():  # type: ignore[attr-defined,no-untyped-call]
         raise ExportError(NOT_EXPORTED)

@@ -21,7 +21,21 @@ class Schedule(Protocol):
 
 @dataclass(frozen=True)
 class RampUp:
-    """λ_p = height · (2 / (1 + exp(−γ p)) − 1): from 0 towards `height` (§4; γ = 10, height 1)."""
+    """λ_p = height · (2 / (1 + exp(−γ p)) − 1): from 0 towards `height` (§4; γ = 10, height 1).
+
+    Attributes
+    ----------
+    gamma
+        γ: how soon it rises
+    height
+        what it rises to
+
+    Examples
+    --------
+    >>> ramp = revgrad.RampUp(gamma=10, height=0.3)
+    >>> [round(ramp(progress), 3) for progress in (0.0, 0.1, 0.5, 1.0)]
+    [0.0, 0.139, 0.296, 0.3]
+    """
 
     gamma: float = 10.0
     height: float = 1.0
@@ -37,7 +51,23 @@ class RampUp:
 
 @dataclass(frozen=True)
 class Annealed:
-    """μ_p = μ₀ / (1 + α p)^β (appendix C; μ₀ = .01, α = 10, β = .75)."""
+    """μ_p = μ₀ / (1 + α p)^β (appendix C; μ₀ = .01, α = 10, β = .75).
+
+    Attributes
+    ----------
+    initial
+        μ₀
+    alpha
+        α: how soon it falls
+    beta
+        β: how far it falls
+
+    Examples
+    --------
+    >>> rate = revgrad.Annealed(0.01)
+    >>> [round(rate(progress), 5) for progress in (0.0, 0.5, 1.0)]
+    [0.01, 0.00261, 0.00166]
+    """
 
     initial: float = 0.01
     alpha: float = 10.0
@@ -54,7 +84,18 @@ class Annealed:
 
 @dataclass(frozen=True)
 class Constant:
-    """The same number throughout (the rate of the MNIST↔SVHN experiments, a fixed λ)."""
+    """The same number throughout (the rate of the MNIST↔SVHN experiments, a fixed λ).
+
+    Attributes
+    ----------
+    value
+        the number
+
+    Examples
+    --------
+    >>> revgrad.Constant(0.1)(0.5)
+    0.1
+    """
 
     value: float
 

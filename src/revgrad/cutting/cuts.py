@@ -200,6 +200,28 @@ def cut(
     Raises CutError where the cut is impossible: other tensors cross it, the layer is called twice
     or never, nothing is left behind it. `tap=True` uses a tap even where the network can be traced
     (same result; for comparisons).
+
+    Parameters
+    ----------
+    network
+        any module; its parameters are shared with the two halves
+    layer
+        a name as in `network.named_modules()`
+    tap
+        use a tap even where the network can be traced (the same result; for comparisons)
+    output
+        of a network that returns several values, the one that the label predictor gives: a key, an
+        attribute or a place
+    also
+        names of layers in front of this one whose outputs `Cut.run` gives too
+
+    Examples
+    --------
+    >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> pieces = revgrad.cut(network, "1")
+    >>> features = pieces.features(torch.zeros(3, 4))
+    >>> features.shape, pieces.predictor(features).shape
+    (torch.Size([3, 8]), torch.Size([3, 2]))
     """
     modules = dict(network.named_modules(remove_duplicate=False))
     if layer == "":

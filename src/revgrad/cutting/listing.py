@@ -42,6 +42,22 @@ def layers(network: nn.Module, example: Inputs) -> list[Layer]:
     `example` holds a few samples, two or more: of a network that can't be traced, a part of them
     is run through each layer. The network runs in evaluation mode, without gradients, and is as it
     was afterwards.
+
+    Parameters
+    ----------
+    network
+        any module
+    example
+        a few samples, two or more, as the network takes them
+
+    Examples
+    --------
+    >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> for layer in revgrad.layers(network, torch.zeros(2, 4)):
+    ...     print(layer.name, layer.shape, layer.cuttable)
+    0 (8,) True
+    1 (8,) True
+    2 (2,) False
     """
     try:
         subject = double(network)

@@ -75,6 +75,7 @@ class DomainSeparation:
 
     @property
     def distance_interval(self) -> Interval:
+        """Ends of the interval of the proxy A-distance."""
         return Interval(2 * (1 - 2 * self.high), 2 * (1 - 2 * self.low))
 
 

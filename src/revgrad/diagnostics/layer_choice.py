@@ -81,6 +81,7 @@ class LayerRanking:
 
     @property
     def ranked(self) -> tuple[LayerShift, ...]:
+        """The layers, the one where the domains are nearest first."""
         return tuple(sorted(self.shifts, key=lambda shift: float(getattr(shift, self.rule))))
 
     @property
@@ -110,6 +111,7 @@ class LayerSuggestion:
 
     @property
     def layer(self) -> str:
+        """The layer that is suggested."""
         return self.ranking.suggested
 
     @property

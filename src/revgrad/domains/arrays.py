@@ -41,13 +41,7 @@ def from_arrays(
     attributes: Mapping[str, Any] | None = None,
     name: str = UNNAMED,
 ) -> Domain:
-    """A domain of the rows of an array or tensor, or of a tuple or dict of them.
-
-    classes names of the classes in the order of their numbers; None: of labels that are text, the
-            names in sorted order
-
-    weights, class_weights
-            how much each sample's label counts in the label loss (see `Domain.weighted`)
+    """A domain of the samples of an array or tensor, or of a tuple or dict of them.
 
     Parameters
     ----------
@@ -65,11 +59,26 @@ def from_arrays(
         one a sample; None: no labels
     layout
         of 4-dimensional uint8 images: "NHWC", "NCHW", or "auto" by the axis of 1 or 3 channels
+    classes
+        names of the classes in the order of their numbers; None: of labels that are text, the names
+        in sorted order
     groups
         one a sample, numbers or text (a person, a patient, a recording): samples of one group
         are never divided between training and what is held out
+    weights, class_weights
+        how much each sample's label counts in the label loss, and each class's (see
+        `Domain.weighted`)
     attributes
         by name, one value a sample: {"site": …, "age": …} (see `Domain.with_attributes`)
+    name
+        what it is called in messages, reports and the run's records
+
+    Examples
+    --------
+    >>> images = np.zeros((6, 28, 28, 3), dtype=np.uint8)
+    >>> domain = revgrad.from_arrays(images, ["cat", "dog"] * 3)
+    >>> domain.shape, domain.classes
+    ((3, 28, 28), ('cat', 'dog'))
     """
     if layout not in LAYOUTS:
         raise InputError(f"layout must be one of {', '.join(LAYOUTS)}, not {layout!r}")

@@ -181,6 +181,7 @@ class Domain:
 
     @property
     def labelled_count(self) -> int:
+        """How many samples have a label."""
         if self._labels is None or self._labelled is None:
             return 0 if self._labels is None else len(self)
         return int(self._labelled.sum())
@@ -447,6 +448,7 @@ class Domain:
         return self._with(augmentation=augmentation)
 
     def renamed(self, name: str) -> Domain:
+        """The same domain under another name."""
         return self._with(name=name)
 
     def as_colour(self) -> Domain:

@@ -64,8 +64,6 @@ def from_folder(
 ) -> Domain:
     """A domain of the images in a folder: png, jpeg, bmp, gif, tiff, webp, ppm, pgm, pbm.
 
-    progress draw a bar on a terminal while many images are decoded
-
     Images are grey (one channel) where all files are grey by their mode, else colour (three). How
     orientation, transparency, 16 bits and so on are read is said in `images.py`. `domain.files`
     holds the relative paths, one a row. Rows come in the order of a hash of their pixels, so that
@@ -96,9 +94,18 @@ def from_folder(
         a folder of someone else's can't show what lies elsewhere on this machine
     cache
         folder of the decoded images, else `REVGRAD_CACHE`, else the user's cache folder
+    progress
+        draw a bar on a terminal while many images are decoded
     attributes
         names for levels of folders above the classes: ("site", "scanner") of
         `path/SITE/SCANNER/CLASS/…`, each folder's name being the value (`Domain.with_attributes`)
+    name
+        what it is called in messages, reports and the run's records; by default the folder's
+
+    Examples
+    --------
+    >>> source = revgrad.from_folder("synthetic", size=64)  # doctest: +SKIP
+    >>> target = revgrad.from_folder("photos", size=64, labels=False)  # doctest: +SKIP
     """
     folder = Path(path).expanduser()
     size, fit = check_size(size), check_fit(fit)

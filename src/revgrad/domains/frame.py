@@ -48,6 +48,8 @@ def from_frame(
 
     Parameters
     ----------
+    frame
+        the data frame, or the path of a file of one
     label
         the column of the labels (classes by number or name, or numbers to predict), or
         labels, one a sample; None: no labels. Several columns, of numbers, are several labels
@@ -67,6 +69,16 @@ def from_frame(
         that are in `categorical` too are categories, whatever their values are
     classes
         names of the classes in the order of their numbers
+    name
+        what it is called in messages, reports and the run's records
+
+    Examples
+    --------
+    >>> import pandas
+    >>> frame = pandas.DataFrame({"age": [31, 52, 40], "ward": ["a", "b", "a"], "ill": [0, 1, 1]})
+    >>> domain = revgrad.from_frame(frame, label="ill")
+    >>> len(domain), domain.classes is None
+    (3, True)
     """
     if isinstance(frame, str | Path):
         path = Path(frame).expanduser()

@@ -175,6 +175,7 @@ class FrameEncoder:
         return ArrayStore(np.concatenate(parts, axis=1, dtype=np.float32), name=name)
 
     def read(self, data: Any, labels: Any, name: str) -> Domain:
+        """A domain of a frame, its attributes and categories named as the source's."""
         from revgrad.domains.frame import from_frame
 
         own = [one for one in self.attributes if one in map(str, getattr(data, "columns", ()))]
@@ -182,11 +183,13 @@ class FrameEncoder:
         return from_frame(data, labels, attributes=own, categorical=named, name=name)
 
     def labels(self, raw: Table) -> Any:
+        """The labels of a frame; None where it has no such column."""
         if not self.label or any(one not in raw.columns for one in self.label):
             return None
         return labels_of(raw, self.label, "the data")
 
     def state(self) -> dict[str, Any]:
+        """What was fitted, as plain json."""
         return {
             "kind": self.kind,
             "label": list(self.label),
@@ -199,6 +202,8 @@ class FrameEncoder:
 
     @staticmethod
     def from_state(state: dict[str, Any]) -> FrameEncoder:
+        """The encoder of such a state."""
+
         def build(values: dict[str, Any]) -> ColumnInput:
             if "categories" in values:
                 return CategoryInput(**{**values, "categories": tuple(values["categories"])})

@@ -21,6 +21,19 @@ def joined(domains: Sequence[Domain], name: str | None = None) -> Domain:
     Grey images are shown as colour where others are colour; classes are matched by name. Labels,
     groups, weights and attributes are kept; a domain without a label, a weight or an attribute
     leaves it out for its samples. Augmentations are kept where all have the same.
+
+    Parameters
+    ----------
+    domains
+        two at least, of inputs of one shape
+    name
+        what it is called in messages, reports and the run's records
+
+    Examples
+    --------
+    >>> one, other = (revgrad.from_arrays(np.full((3, 2), value)) for value in (0.0, 1.0))
+    >>> len(revgrad.joined([one, other]))
+    6
     """
     if not domains:
         raise InputError("there is nothing to join: one domain or more would do")

@@ -38,14 +38,26 @@ def from_npz(
 
     Parameters
     ----------
+    path
+        the file
+    layout
+        of 4-dimensional uint8 images, as in `from_arrays`
     channels
         that images have, where `layout` is "auto" and they are neither grey nor colour
+    name
+        what it is called in messages, reports and the run's records; by default the file's
     labels
         False: labels that the file may have are not read
     groups, weights
         arrays of the file that are groups and weights of the samples (see `from_arrays`)
     attributes
         arrays of the file that are attributes of the samples (`Domain.with_attributes`)
+
+    Examples
+    --------
+    >>> np.savez("data.npz", images=np.zeros((4, 8, 8), dtype=np.uint8), labels=[0, 1, 0, 1])
+    >>> revgrad.from_npz("data.npz").shape
+    (1, 8, 8)
     """
     path = Path(path).expanduser()
     if path.is_dir():

@@ -77,6 +77,10 @@ def open_domain(
 
     Parameters
     ----------
+    text
+        a name, a path, an address or a pattern
+    label
+        of a table, the column of its labels, or several of numbers
     groups, weights
         columns of a table, or arrays of an `.npz` file, that are the samples' groups and weights
     layout, channels
@@ -84,6 +88,13 @@ def open_domain(
     attributes
         the same that are attributes of the samples; of a folder, names for its levels above the
         classes
+    folder_options
+        `size`, `fit`, `corrupt`, … of `from_folder`
+
+    Examples
+    --------
+    >>> revgrad.open_domain("mnist:test")  # doctest: +SKIP
+    >>> revgrad.open_domain("measurements.csv", label="ill")  # doctest: +SKIP
     """
     name, _, split = text.partition(":")
     if name in DOMAINS:

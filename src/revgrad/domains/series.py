@@ -74,6 +74,17 @@ def from_series(
         the series has values; a network takes both by these names
     groups
         one a series, as in `from_arrays`
+    classes
+        names of the classes in the order of their numbers; None: of labels that are text, the names
+        in sorted order
+    name
+        what it is called in messages, reports and the run's records
+
+    Examples
+    --------
+    >>> records = [np.zeros((3, 80)), np.ones((3, 100))]  # three channels, two lengths
+    >>> revgrad.from_series(records, [0, 1], length=90).shape
+    (3, 90)
     """
     records = _records(series, name)
     ends = np.cumsum([one.shape[1] for one in records])

@@ -78,10 +78,18 @@ def from_shards(
         the ending or column of the labels; by default `cls`, or `label`
     labels
         False: labels are not read
+    classes
+        names of the classes in the order of their numbers
     size, fit
         one size that images are brought to, as in `from_folder`; without it all must be alike
     timeout, retries
         seconds that a server may be silent, and how often a shard is asked for again
+    name
+        what it is called in messages, reports and the run's records
+
+    Examples
+    --------
+    >>> revgrad.from_shards("train-{000..099}.tar", size=224)  # doctest: +SKIP
     """
     paths = [_local(one, timeout, retries) for one in expanded(shards)]
     opened = [_opened(path, inputs, label if label or not labels else None) for path in paths]

@@ -48,12 +48,27 @@ def from_texts(
         are then {"input_ids": (length,), "attention_mask": (length,)}, int64, which a
         network takes by these names; length is that of the longest text, at most
         `max_length`. Those of the two libraries are kept in a run's folder, as json
+    max_length
+        tokens of a text at most
     vectorizer
         without a tokenizer: "tfidf", how often each of the `max_words` most frequent words
         comes, the rarer in other texts the more it counts (scikit-learn's TfidfVectorizer);
         or "hashing", the same without a vocabulary, words thrown into `max_words` places
+    max_words
+        words of the vocabulary at most
     groups
         one a text, as in `from_arrays`
+    classes
+        names of the classes in the order of their numbers; None: of labels that are text, the names
+        in sorted order
+    name
+        what it is called in messages, reports and the run's records
+
+    Examples
+    --------
+    >>> domain = revgrad.from_texts(["good book", "bad book"] * 3, ["good", "bad"] * 3)
+    >>> len(domain), domain.classes
+    (6, ('bad', 'good'))
     """
     read = as_texts(texts, name)
     if max_length < 1 or max_words < 1:

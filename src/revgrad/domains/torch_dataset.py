@@ -40,6 +40,8 @@ def from_dataset(
 
     Parameters
     ----------
+    dataset
+        anything with a length and items by number
     labels
         True: an item of two parts is (x, y). The labels are read here, in one pass over the
         dataset: only an item shows what transforms make of its target.
@@ -56,6 +58,14 @@ def from_dataset(
         the dataset's own function from a list of items to inputs, or to (inputs, labels); inputs
         are a tensor, or a tuple or dict of tensors, of one shape whatever the batch (padding goes
         to a fixed length: `revgrad.domains.pad_series(…, length=…)`)
+    name
+        what it is called in messages, reports and the run's records
+
+    Examples
+    --------
+    >>> items = [(torch.zeros(3, 8, 8), number % 2) for number in range(10)]
+    >>> revgrad.from_dataset(items).shape
+    (3, 8, 8)
     """
     _check_map_style(dataset, name)
     if classes is None:

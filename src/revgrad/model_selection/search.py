@@ -107,6 +107,7 @@ class SearchResult:
         return next((trial for trial in self.trials if trial.state == "done"), None)
 
     def of(self, state: State) -> list[Trial]:
+        """The trials in that state."""
         return [trial for trial in self.trials if trial.state == state]
 
 
@@ -163,6 +164,7 @@ class Search:
         self.study.begin_with(starting_values(space, start))
 
     def configuration(self, trial: Trial) -> Configuration:
+        """The training that a trial stands for."""
         return self.start.changed(trial.values)
 
     def work(self, train: Train, trials: int, *, go_on: Callable[[], bool] = lambda: True) -> None:
@@ -204,6 +206,7 @@ class Search:
         )
 
     def folder_of(self, number: int) -> Path:
+        """The folder of a trial's run."""
         return self.folder / f"trial-{number:04d}"
 
     def _try(self, claimed: ClaimedTrial, train: Train, early_signal: Callback) -> None:

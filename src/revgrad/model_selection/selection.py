@@ -62,6 +62,7 @@ class Selection:
 
     @property
     def chosen(self) -> SelectedRun:
+        """The best run."""
         return self.runs[0]
 
 

@@ -20,6 +20,25 @@ class CompactNetwork(nn.Module):
     halves the size between stages; `pool` averages down to 3×3 positions; a dense layer of 128 and
     a linear one decide. (With one average over all positions the network can't tell the digit in
     the middle from its neighbours: on SVHN it learned nothing in 500 steps.)
+
+    Parameters
+    ----------
+    classes
+        outputs
+    channels
+        of the images
+    size
+        of the images: (height, width), or one number
+    widths
+        of the convolutions, stage by stage
+    seed
+        of the initial weights; None: PyTorch's own
+
+    Examples
+    --------
+    >>> N = revgrad.networks.CompactNetwork(classes=5, size=32)
+    >>> N(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 5])
     """
 
     blueprint: ClassVar[Blueprint] = Blueprint(

@@ -51,8 +51,21 @@ class DomainClassifier(nn.Module):
 
     Parameters
     ----------
+    features
+        numbers of a sample
+    hidden
+        widths of the hidden layers
+    domains
+        to be told apart; two have one logit
+    seed
+        of the initial weights; None: PyTorch's own
     normalise
         what is done to each sample's features first (`normalised`)
+
+    Examples
+    --------
+    >>> revgrad.DomainClassifier(features=8, hidden=(32,))(torch.zeros(5, 8)).shape
+    torch.Size([5])
     """
 
     def __init__(

@@ -19,6 +19,17 @@ class Perceptron(nn.Module):
 
     `features` holds the hidden layers of `widths`, each followed by a ReLU; the domain classifier
     is attached to the last of them. `shape` is that of one input.
+
+    Parameters
+    ----------
+    classes
+        outputs
+    shape
+        of a sample
+    widths
+        of the hidden layers
+    seed
+        of the initial weights; None: PyTorch's own
     """
 
     blueprint: ClassVar[Blueprint] = Blueprint("features", domain_classifier=(64, 64))

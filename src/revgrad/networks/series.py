@@ -19,6 +19,21 @@ class SeriesNetwork(nn.Module):
     1-d convolutions of `kernels`, each at every second moment and followed by batch normalisation
     and ReLU; `pool` averages over what is left of time; a hidden and a linear layer decide. The
     domain classifier is attached to `pool`.
+
+    Parameters
+    ----------
+    classes
+        outputs
+    shape
+        of a sample: (channels, time)
+    widths
+        channels of the convolutions
+    kernels
+        lengths of the convolutions
+    hidden
+        width of the dense layer
+    seed
+        of the initial weights; None: PyTorch's own
     """
 
     blueprint: ClassVar[Blueprint] = Blueprint("pool", domain_classifier=(64, 64))

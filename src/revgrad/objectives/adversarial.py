@@ -48,6 +48,13 @@ class AdversarialEntropy:
     H is the entropy of the predicted classes (Grandvalet & Bengio 2004; with gradient reversal: Shu
     et al. 2018). Minimising it moves the border between classes out of where target samples lie,
     which mixing the domains alone leaves open. For classes only.
+
+    Attributes
+    ----------
+    entropy
+        weight of the entropy
+    label_loss
+        (predictions, labels) → loss; the task's by default
     """
 
     sums_over_samples: ClassVar[bool] = True

@@ -35,6 +35,17 @@ class ClassConfusion:
 
     It needs no domain classifier, and makes no assumption about how often each class occurs.
     Published over DANN in one code base: +3.5 points on Office-31, +7.2 on Office-Home.
+
+    Attributes
+    ----------
+    weight
+        w
+    temperature
+        that predictions are softened by
+
+    Examples
+    --------
+    >>> method = revgrad.Terms((revgrad.Reversal(), revgrad.ClassConfusion()))  # DANN and MCC
     """
 
     weight: float = 1.0

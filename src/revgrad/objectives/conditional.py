@@ -69,6 +69,8 @@ class ConditionalReversal:
 
     Attributes
     ----------
+    weight
+        of the term
     sure_first
         CDAN+E as the paper prints it: each sample weighs 1 + e^{−H(p)}, so that samples
         whose class is sure align first; each domain's weights sum to its number of samples.
@@ -85,6 +87,7 @@ class ConditionalReversal:
     def make_head(
         self, features: int, outputs: int, hidden: tuple[int, ...], seed: int
     ) -> nn.Module:
+        """The domain classifier of features ⊗ probabilities."""
         return ConditionalDomainClassifier(features, outputs, hidden, seed)
 
     def __call__(self, seen: Pass) -> TermLoss:

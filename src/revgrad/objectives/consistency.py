@@ -46,6 +46,21 @@ class AdversarialConsistency:
     BatchNorm normalises the changed samples as the adapter's policy says; the statistics kept for
     inference are those of the unlabelled samples as they are, which is what inference will see.
     For classes only, and inputs of one tensor: images (`Jitter`), vectors or series (`Noise`).
+
+    Attributes
+    ----------
+    weight
+        w, of the consistency
+    threshold
+        the probability from which a prediction is taken as a label
+    reversal
+        ρ, of the reversal
+    spread
+        s, of the entropy of the mean prediction
+    augment
+        the change that a sample's class must survive
+    label_loss
+        (predictions, labels) → loss; the task's by default
     """
 
     weight: float = 1.0

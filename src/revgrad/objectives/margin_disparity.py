@@ -40,6 +40,13 @@ class MarginDisparity:
     network on the source and to disagree on the target, as far as the margin factor `margin`, γ,
     allows (the margin is log γ); the reversal makes the features such that it can't. Means are
     over each domain's samples.
+
+    Attributes
+    ----------
+    weight
+        of the whole term
+    margin
+        γ
     """
 
     weight: float = 1.0
@@ -53,6 +60,7 @@ class MarginDisparity:
     def make_head(
         self, features: int, outputs: int, hidden: tuple[int, ...], seed: int
     ) -> nn.Module:
+        """The adversarial classifier f'."""
         return AdversarialClassifier(features, outputs, hidden, seed)
 
     def __call__(self, seen: Pass) -> TermLoss:

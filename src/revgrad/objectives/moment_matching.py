@@ -45,6 +45,15 @@ class KernelMatching:
     median distance between the batch's samples, so that features may grow or shrink in training.
     No domain classifier takes part. Every process gets all processes' features, whose pairs can't
     be summed apart, so the result is that of one process.
+
+    Attributes
+    ----------
+    label_loss
+        (predictions, labels) → loss; the task's by default
+    bandwidths
+        of the Gaussian kernels; None: multiples of the median distance in the batch
+    unbiased
+        leave each sample's kernel with itself out of the means
     """
 
     label_loss: LabelLoss = cross_entropy
@@ -68,6 +77,13 @@ class CovarianceMatching:
 
     No domain classifier takes part. Every process gets all processes' features, as in
     `KernelMatching`. The d² in it makes the number small: weights of 1 to 1,000 are usual.
+
+    Attributes
+    ----------
+    label_loss
+        (predictions, labels) → loss; the task's by default
+    weight
+        w
     """
 
     label_loss: LabelLoss = cross_entropy

@@ -61,6 +61,8 @@ class PartialAdversarial:
 
     Parameters
     ----------
+    label_loss
+        (predictions, labels) → loss; the task's by default
     decay
         of the moving average
     """
@@ -75,6 +77,7 @@ class PartialAdversarial:
     def make_head(
         self, features: int, outputs: int, hidden: tuple[int, ...], seed: int
     ) -> nn.Module:
+        """The domain classifier of weighted samples."""
         return PartialDomainClassifier(features, outputs, hidden, seed)
 
     def __call__(self, adapter: DomainAdapter, batch: Batch, factor: float | Tensor) -> Losses:

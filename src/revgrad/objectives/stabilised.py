@@ -26,6 +26,13 @@ class Stabilised:
     reversal lets go. w is a function of the batch and the weights, so that a resumed run needs no
     state. It is meant for a domain classifier of normalised features (`Recipe.normalise`), as in
     the recipe "stabilised".
+
+    Attributes
+    ----------
+    label_loss
+        (predictions, labels) → loss; the task's by default
+    learned
+        the share of chance below which the classes count as learned
     """
 
     label_loss: LabelLoss = cross_entropy

@@ -61,6 +61,17 @@ class Terms:
     """L_y + the sum of the terms' values. For networks that give one vector of class scores.
 
     At most one term can have a head of its own in the domain classifier's place.
+
+    Attributes
+    ----------
+    terms
+        each with a weight of its own
+    label_loss
+        (predictions, labels) → loss; the task's by default
+
+    Examples
+    --------
+    >>> method = revgrad.Terms((revgrad.Reversal(), revgrad.ClassConfusion(weight=0.5)))
     """
 
     terms: tuple[Term, ...]

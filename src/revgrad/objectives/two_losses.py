@@ -30,6 +30,8 @@ class TwoLosses:
         "reversal": (L_d, −λ L_d), which gives the same updates as gradient reversal; "swapped":
         (L_d, λ L_d with the domains swapped), Goodfellow et al.'s, whose gradient is stronger while
         the domains are easily told apart
+    label_loss
+        (predictions, labels) → loss; the task's by default
     """
 
     pair: Literal["reversal", "swapped"] = "swapped"

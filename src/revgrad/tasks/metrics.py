@@ -110,11 +110,14 @@ class Evaluation(Metrics):
 class Meter(Protocol):
     """Gathers metrics: `add` every chunk, `merge` other meters' chunks, ask for the `result`."""
 
-    def add(self, outputs: Tensor, labels: Tensor) -> None: ...
+    def add(self, outputs: Tensor, labels: Tensor) -> None:
+        """Take in a chunk."""
 
-    def merge(self, other: Self) -> None: ...
+    def merge(self, other: Self) -> None:
+        """Take in what another meter has gathered."""
 
-    def result(self) -> Metrics: ...
+    def result(self) -> Metrics:
+        """The metrics of all chunks so far."""
 
 
 class NoMeter:

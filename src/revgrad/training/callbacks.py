@@ -97,6 +97,7 @@ class EvaluationRecord:
         return {**({} if accuracy is None else {"accuracy": accuracy}), **further}
 
     def loss(self, side: Literal["source", "target"]) -> float | None:
+        """The loss on a side, "source" or "target"."""
         return self.source_loss if side == "source" else self.target_loss
 
 

@@ -48,14 +48,13 @@ CANDIDATES = "candidates"
 class Provenance:
     """Origin of a run's network and data, in words by which it can be repeated.
 
-    source, target, test
-                    names or paths of the data
-
     Attributes
     ----------
     network
         a name of `NETWORKS`, timm:NAME or such, module:function, or the class of the
         user's own
+    source, target, test
+        names or paths of the data
     init
         the run or file whose weights training started from
     weights
@@ -168,6 +167,7 @@ class Run:
 
     @property
     def config(self) -> RunConfig:
+        """The configuration that the run was started with."""
         path = self.folder / CONFIG
         try:
             values = unsealed(read_file(path).decode())
@@ -196,6 +196,7 @@ class Run:
         return dict(state)
 
     def exists(self) -> bool:
+        """Whether the folder holds a run."""
         return (self.folder / CONFIG).exists()
 
     @property
@@ -209,6 +210,7 @@ class Run:
             raise RunError(f"{self.folder / FAILURE} can't be read: {error}") from error
 
     def note_failure(self, text: str) -> None:
+        """Keep why the run failed, for `report` and `verdict`."""
         write_sealed(self.folder / FAILURE, {"reason": text})
 
     def checkpoint(self, place: Place | None = None) -> Checkpoint | None:

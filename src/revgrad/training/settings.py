@@ -60,16 +60,7 @@ class Scheduled(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """The defaults are the paper's (§4, appendix C) where it gives a number.
-
-    momentum, weight_decay
-
-    pretrained_lr_factor
-                       that of a pretrained network's own layers; None: as its blueprint says (.1),
-                       so that new layers learn ten times as fast
-
-    evaluate_every, log_every, checkpoint_every
-                       in steps; 0: at the end only. They never change the weights
+    """Every number of a training. The defaults are the paper's (§4, appendix C) where it gives one.
 
     Attributes
     ----------
@@ -77,6 +68,8 @@ class Settings:
         length of training; progress is step / steps
     batch_size
         samples of a step over all processes, `source_share` of them from the source
+    source_share
+        share of a batch's samples that are the source's
     share_out
         how several sources share their part of a batch, and several targets theirs: "evenly",
         or "by-size", the larger domain the more
@@ -86,8 +79,13 @@ class Settings:
         schedule of λ; a number is a constant one
     optimiser
         a name (sgd, adam, adamw), or a callable (groups, settings) → Optimizer
+    momentum, weight_decay
+        of the optimiser
     domain_lr_factor
         the domain classifier's learning rate is μ times this
+    pretrained_lr_factor
+        that of a pretrained network's own layers; None: as its blueprint says (.1), so that new
+        layers learn ten times as fast
     layer_rates
         by layer, the multiple of μ that it learns with: {"layer4": 0.3}. A name
         means all that lies in the layer; the longest that fits a weight decides
@@ -110,6 +108,8 @@ class Settings:
         memory order of image tensors: same numbers to rounding, faster on CPU, CUDA
     device
         "auto" (cuda, mps, cpu in that order), or a torch device
+    evaluate_every, log_every, checkpoint_every
+        in steps; 0: at the end only. They never change the weights
     prefetch
         read the next batch while this one trains; None: where it can help. The weights are the
         same bit for bit
@@ -131,6 +131,11 @@ class Settings:
     shard
         of several processes each keeps a part of the weights, gradients and the optimiser's state,
         and of a checkpoint (FSDP2): for networks that fit no device. The same result to rounding
+
+    Examples
+    --------
+    >>> revgrad.Settings(steps=5000, learning_rate=1e-3, seed=1).batch_size
+    128
     """
 
     steps: int = 10_000
@@ -244,6 +249,7 @@ class Settings:
         return Scheduled(factor(progress), rate(progress))
 
     def make_optimiser(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+        """The optimiser of these groups of parameters."""
         factory = OPTIMISERS[self.optimiser] if isinstance(self.optimiser, str) else self.optimiser
         return factory(groups, self)
 

@@ -95,6 +95,14 @@ class Trainer:
 
     Parameters
     ----------
+    adapter
+        the network, cut, with its domain classifier
+    source, target
+        a domain, or several
+    objective
+        what is minimised; DANN by default
+    settings
+        every number of the training
     held_out, test
         labelled data to evaluate on; reported, never used for any choice
     run
@@ -104,6 +112,8 @@ class Trainer:
         better: those it likes best are handed back instead of the last
     callbacks
         what is told of every record (see callbacks.py)
+    method
+        the objective's name, for the run's configuration
     provenance
         where network and data came from, for the run's configuration
     task
