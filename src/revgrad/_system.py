@@ -39,7 +39,7 @@ def write_atomically(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
-        _sync_folder(path.parent)
+        sync(path.parent)
     except BaseException as error:  # Ctrl-C too
         with contextlib.suppress(OSError):
             part.unlink()
@@ -83,10 +83,11 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make a rename itself durable; not every file system lets a folder be opened."""
+def sync(path: Path) -> None:
+    """Make a file, or the names in a folder, durable; not every file system lets a folder be
+    opened."""
     with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
+        handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:

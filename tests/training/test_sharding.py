@@ -130,6 +130,10 @@ def test_a_whole_run_is_gone_on_with_sharded(script: Path, alone: dict[str, torc
     index = json.loads((folder / "checkpoint.json").read_text())
     part = folder / index["file"] / next(iter(index["shards"]))
     data = bytearray(part.read_bytes())
+    (part.parent / "other.safetensors").write_bytes(data)
+    with pytest.raises(CheckpointError, match=r"other\.safetensors is missing or was altered"):
+        Run(folder).checkpoint()
+    (part.parent / "other.safetensors").unlink()
     data[-1] ^= 1
     part.write_bytes(data)
     with pytest.raises(CheckpointError, match="was altered since it was written"):

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from revgrad._distributed import rank
 from revgrad._seals import unsealed, write_sealed
-from revgrad._system import read_file, sha256, write_atomically
+from revgrad._system import read_file, sha256, sync, write_atomically
 from revgrad.errors import CheckpointError
 from revgrad.training.sharding import Place, put, read_shards, write_shards
 
@@ -84,7 +84,9 @@ def save_sharded(folder: Path, checkpoint: Checkpoint, *, metrics: int = 0) -> N
     if (folder / name).exists():  # the same state, written before a stop
         shutil.rmtree(part)
     else:
+        sync(part)
         part.rename(folder / name)
+        sync(folder)
     index = _Index(
         FORMAT, checkpoint.step, checkpoint.seconds, name, digest, checkpoint.optimiser, metrics
     )

@@ -28,6 +28,7 @@ from revgrad._distributed import (
     sharing_out,
     world_size,
 )
+from revgrad._system import regular, sync
 from revgrad.adapter import DomainAdapter
 from revgrad.cutting import cut
 from revgrad.errors import CheckpointError, InputError
@@ -187,6 +188,8 @@ def write_shards(folder: Path, tensors: Mapping[str, Tensor]) -> dict[str, str]:
         warnings.simplefilter("ignore")  # of how torch pickles plans between our own processes
         save({name: _apart(value) for name, value in tensors.items()}, storage_writer=writer)
     files = sorted(folder.glob("*.safetensors"))[rank() :: world_size()]
+    for path in files:
+        sync(path)
     with sharing_out():
         found = from_every_process({path.name: digest_of(path) for path in files})
     return dict(sorted((name, value) for part in found for name, value in part.items()))
@@ -208,6 +211,7 @@ def read_shards(folder: Path, files: Mapping[str, str], place: Place | None) -> 
     alone = place is None
     names = list(files) if alone else list(files)[rank() :: world_size()]
     bad = [name for name in names if digest_of(folder / name) != files[name]]
+    bad += sorted({path.name for path in folder.glob("*.safetensors")} - set(files))  # not ours
     if not alone:
         with sharing_out():
             bad = [name for part in from_every_process(bad) for name in part]
@@ -248,7 +252,7 @@ def put(value: Tensor, into: Tensor) -> Tensor:
 def digest_of(path: Path) -> str:
     """A file's SHA-256; "" where it can't be read."""
     try:
-        with open(path, "rb") as file:
+        with open(regular(path), "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return ""
