@@ -479,7 +479,7 @@ def results() -> Slots:
         "tables": {
             name: {
                 "title": METHOD_TITLES[name],
-                "lines": as_markdown(table_lines(own, table)),
+                "lines": arrows(as_markdown(table_lines(own, table))),
                 "notes": notes(own, table),
             }
             for name, table in TABLES.items()
@@ -487,7 +487,7 @@ def results() -> Slots:
         },
         "office_caltech": office_caltech(),
         "glance": glance(),
-        "rest": as_markdown(table_lines(rest, (), others=True)),
+        "rest": arrows(as_markdown(table_lines(rest, (), others=True))),
         "by_seed": by_seed,
         "short": short,
     }
@@ -501,7 +501,9 @@ def runs() -> Slots:
     of_office = {one.cell for name in ("table2", "office-caltech") for one in TABLES[name]}
     found = [record for record in records() if record.cell not in of_office]
     found.sort(key=lambda r: (cell_name(r.cell), r.method, r.seed, r.steps))
-    return {"runs": [{"record": record, "cell": cell_name(record.cell)} for record in found]}
+    return {
+        "runs": [{"record": record, "cell": arrows(cell_name(record.cell))} for record in found]
+    }
 
 
 def selection() -> Slots:
