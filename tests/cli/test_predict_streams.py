@@ -107,6 +107,26 @@ def test_an_interrupted_table_is_gone_on_with(
     assert output.read_text() == expected
 
 
+def test_a_table_of_other_images_is_begun_anew(
+    run: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos, output = draw(tmp_path / "photos"), tmp_path / "out.csv"
+    monkeypatch.setattr(evaluation, "SAMPLES_AT_ONCE", 8)
+    add = GrowingTable.add
+
+    def interrupted(self: GrowingTable, *given: Any) -> None:
+        add(self, *given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(GrowingTable, "add", interrupted)
+        assert call("predict", run, photos, "-o", output).code == 130
+    first, other = sorted(photos.rglob("*.png"))[:2]
+    first.write_bytes(other.read_bytes())  # was already in the table
+    assert call("predict", run, photos, "-o", output).code == 0
+    assert output.read_text() == call("predict", run, photos).out
+
+
 def test_files_that_can_t_be_read(
     run: Path, tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,20 @@ def test_collapsed_predictions_harm() -> None:
     assert sum("collapsed" in reason for reason in found.reasons) == 1
     # beside a baseline that has collapsed as far it is no worse
     assert judge(collapsed, collapsed, compared_with="x", symptoms=symptoms).outcome == "no gain"
+
+
+def test_estimates_against_a_collapse_can_not_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the baseline shares is no harm, and whoever says that it adapted is not believed."""
+    module = sys.modules["revgrad.diagnostics.verdict"]
+    decision = module.Decision("adapted", "the consensus")
+    monkeypatch.setattr(module, "_by_estimates", lambda found: decision)
+    good = evidence(150)
+    one_class = np.zeros_like(good.target_logits)
+    one_class[:, 0] = 30.0
+    collapsed = Evidence(**{**vars(good), "target_logits": one_class})
+    assert judge(good, good, compared_with="x").outcome == "adapted"
+    found = judge(collapsed, collapsed, compared_with="x")
+    assert (found.outcome, found.decided_by) == ("can't tell", "evidences contradict each other")
 
 
 def test_confidence_alone_never_says_adapted() -> None:

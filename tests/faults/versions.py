@@ -1,5 +1,7 @@
 """`make lowest` and `make newest`: the core tests on the lowest and on the newest versions.
 
+`python tests/faults/versions.py lowest tests/cli …`: only those, and in one process.
+
 PyTorch stays at the version of constraints.txt, whose CPU build is what is installed here, and with
 it torchvision: their own minimums are not tried by this. Everything else that pyproject.toml names
 as a dependency, or in an extra of `EXTRAS`, is taken at the lowest version that it allows.
@@ -29,7 +31,7 @@ def run(*words: str, **more: str) -> int:
     return subprocess.run(words, cwd=ROOT, env={**os.environ, **more}, check=False).returncode
 
 
-def main(kind: str) -> int:
+def main(kind: str, *chosen: str) -> int:
     place = ROOT / "build" / kind
     python = place / "bin" / "python"
     if not python.exists():
@@ -64,8 +66,9 @@ def main(kind: str) -> int:
     versions = {one["name"]: one["version"] for one in json.loads(shown.stdout)}
     print(" ".join(f"{name} {version}" for name, version in sorted(versions.items())))
     core = ("-m", "not slow and not paper", "-p", "no:cacheprovider", *QUIET)
-    return run(str(python), "-m", "pytest", "-n", "2", *core, OMP_NUM_THREADS="1")
+    given = ("-n", "0", *chosen) if chosen else ("-n", "2")
+    return run(str(python), "-m", "pytest", *given, *core, OMP_NUM_THREADS="1")
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1]))
+    raise SystemExit(main(*sys.argv[1:]))
