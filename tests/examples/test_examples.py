@@ -14,6 +14,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from revgrad.errors import RevgradError
+from torchvision_schemas import declare
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -46,6 +47,7 @@ def test_it_runs_in_its_short_form(
 ) -> None:
     monkeypatch.setattr(sys, "argv", [example.name, "--short"])
     monkeypatch.chdir(tmp_path)
+    declare()  # transformers imports torchvision
     try:
         found: dict[str, Any] = runpy.run_path(str(example), run_name="__main__")
     except RevgradError as error:
