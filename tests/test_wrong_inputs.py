@@ -24,6 +24,7 @@ X = RANDOM.normal(size=(40, 4)).astype(np.float32)
 Y = np.arange(40) % 3
 IMAGES = RANDOM.integers(0, 255, (40, 8, 8, 3)).astype(np.uint8)
 NUMBERS = X[:, 0].copy()
+NAMES = np.array(["cat", "dog", "eel"])[Y]
 
 
 def network(outputs: int = 3, width: int = 4) -> nn.Sequential:
@@ -195,6 +196,7 @@ CASES: list[tuple[str, Callable[[], Any], str]] = [
     # after training
     ("inputs of another width later", lambda: adapted().predict(X[:, :3]), "(3,) … (4,)"),
     ("labels unseen later", lambda: adapted().evaluate(X, Y + 5), "out of range"),
+    ("names beside numbers", lambda: adapted().evaluate(X, NAMES), "names … only numbers"),
     ("nothing to predict", lambda: adapted().predict(X[:0]), "empty"),
     ("no labels to evaluate", lambda: adapted().evaluate(X), "no labels"),
     ("a verdict without a run", lambda: adapted().verdict(), "run='runs/first'"),

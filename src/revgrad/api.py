@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
@@ -230,7 +231,9 @@ class Adapted:
                 f"{domain.name} has inputs of shape {domain.shape}; this network takes {shape}"
                 + (": of one sample, data[None] would do" if one else "")
             )
-        return domain if self.classes is None else with_classes(domain, self.classes)
+        if self.classes is None:  # names that are those numbers, or none
+            return with_numbers(domain, sys.maxsize) if self.task.one_class else domain
+        return with_classes(domain, self.classes)
 
     def table(self, data: Any) -> Columns:
         """Predictions as columns of a table, a value a sample: class and confidence, value, …"""

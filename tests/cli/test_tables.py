@@ -160,3 +160,36 @@ def test_one_line_for_wrong_weights(tables: Path, call: Call, words: str, messag
     failed = call(*TRAIN, *words.split(), "--output", "runs/b")
     assert failed.code == 2
     assert message in failed.line
+
+
+def test_columns_to_drop_and_numbers_that_are_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., Shown]
+) -> None:
+    """Several labels in a table, of which one is learnt: the others are left out."""
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng(0)
+    here = pd.DataFrame({"age": random.normal(size=60), "code": np.arange(60) % 3})
+    here = here.assign(low=here.age * 2, high=here.age + 1, ill=np.where(here.age > 0, "y", "n"))
+    here.to_csv("a.csv", index=False)
+    here.drop(columns=["ill", "low", "high"]).to_csv("b.csv", index=False)
+    train = "train --source a.csv --target b.csv --recipe paper --steps 3 --batch-size 8 --quiet"
+    shown = call(*f"{train} --label ill -o r".split())
+    assert "b lacks columns that the source has: low, high" in shown.line
+    assert "--drop" in shown.line
+    rest = "--label ill --drop low --drop high --categorical code -o r"
+    assert call(*train.split(), *rest.split()).code == 0
+    encoder = json.loads(Path("r/encoder.json").read_text())
+    assert [one["column"] for one in encoder["inputs"]] == ["age", "code"]
+    assert encoder["inputs"][1]["categories"] == ["0", "1", "2"]
+    assert call("evaluate", "r", "a.csv").code == 0
+    # several numbers a sample
+    several = call(*f"{train} --label low,high --drop ill --test a.csv -o s".split())
+    assert several.code == 0, several.err
+    assert "R²" in several.out
+    assert call("predict", "s", "b.csv", "-o", "found.csv").code == 0
+    assert Path("found.csv").read_text().startswith("file,value_0,value_1\n")
+    wrong = call("predict", "s", "b.csv", "-o", "found.xlsx")
+    assert "written as .csv or .npz, not '.xlsx'" in wrong.line
+    here.to_csv("semi.csv", index=False, sep=";")
+    wrong = call(*f"{train} --label ill --source semi.csv -o t".split())
+    assert "separated by ';', and commas are wanted" in wrong.line

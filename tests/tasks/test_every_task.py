@@ -273,7 +273,11 @@ class TestOutputPart:
     @pytest.mark.parametrize(
         ("network", "part", "message"),
         [
-            (Dict, None, r"returns a dict.*output='logits' \(it has hidden, logits\)"),
+            (
+                Dict,
+                None,
+                r"returns a dict.*output='logits' \(it has hidden, logits; --output-part\)",
+            ),
             (Dict, "logit", r"has no part 'logit'; there are: hidden, logits"),
             (Dict, 0, "has no part 0; there are: hidden, logits"),
             (Vectors, "logits", "has no part 'logits'; it is one tensor, which needs no output="),

@@ -40,6 +40,8 @@ class ImageOptions:
         of the labelled source's classes: "balanced", or by name or number
     attributes
         columns of a table, arrays of an .npz file, or names for levels of folders
+    drop, categorical
+        columns of the labelled source's table that are left out, and whose numbers are names
     """
 
     size: str | None = None
@@ -54,10 +56,14 @@ class ImageOptions:
     layout: str = "auto"
     channels: int | None = None
     attributes: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
 
     def source(self, text: str, classes: Sequence[str] | None = None) -> Domain:
         """The labelled source that `text` means, with its groups and weights."""
-        opened = self.opened(text, classes=classes, groups=self.groups, weights=self.weights)
+        of_tables: dict[str, Any] = {"groups": self.groups, "weights": self.weights}
+        of_tables |= {"drop": self.drop, "categorical": self.categorical}
+        opened = self.opened(text, classes=classes, **of_tables)
         given = self.class_weights
         if given is None:
             return opened
@@ -73,8 +79,7 @@ class ImageOptions:
         *,
         labels: bool | None = None,
         classes: Sequence[str] | None = None,
-        groups: str | None = None,
-        weights: str | None = None,
+        **of_tables: Any,
     ) -> Domain:
         """The domain that `text` means; labels are dropped where `labels` is False."""
         from revgrad.domains import open_domain
@@ -91,8 +96,7 @@ class ImageOptions:
             layout=self.layout,
             channels=self.channels,
             attributes=self.attributes,
-            groups=groups,
-            weights=weights,
+            **of_tables,
         )
         if self.colour and domain.is_images and domain.shape[0] == 1:
             domain = domain.as_colour()

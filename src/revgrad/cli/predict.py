@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+#: How files end that would hold a csv under another's name.
+OTHER_FILES = (".feather", ".npy", ".ods", ".parquet", ".pickle", ".pkl", ".tsv", ".xls", ".xlsx")
+
 
 class _Chunk(NamedTuple):
     """Samples with what they are called; `done` of all have been looked at with them."""
@@ -71,6 +74,10 @@ def predict_command(
     configure_logging()
     adapted = load_run(run, network, task)
     found = _opened(adapted, data, follow_links)
+    if output is not None and output.suffix.lower() in OTHER_FILES:
+        raise InputError(
+            f"predictions are written as .csv or .npz, not '{output.suffix}' as in {output.name}"
+        )
     arrays = output is not None and output.suffix.lower() == ".npz"
     with process_group("cpu"):
         if rank() != 0:

@@ -174,6 +174,25 @@ class TrainOptions:
             show_default="none",
         ),
     ] = field(default_factory=list)
+    drop: Annotated[
+        list[str],
+        typer.Option(
+            metavar="COLUMN",
+            help="A column of the source's table to leave out. May be repeated.",
+            rich_help_panel="Data",
+            show_default="none",
+        ),
+    ] = field(default_factory=list)
+    categorical: Annotated[
+        list[str],
+        typer.Option(
+            metavar="COLUMN",
+            help="A column of the source's table whose numbers are names (a postcode). May be "
+            "repeated.",
+            rich_help_panel="Data",
+            show_default="none",
+        ),
+    ] = field(default_factory=list)
     held_out: Annotated[float, _data_option("Share of the source kept for evaluation.")] = 0.1
     per_class: Annotated[
         int | None,
@@ -545,6 +564,8 @@ class TrainOptions:
             follow_links=self.follow_links,
             layout=self.layout,
             attributes=tuple(self.attribute),
+            drop=tuple(self.drop),
+            categorical=tuple(self.categorical),
         )
 
     def training_targets(self, data: TrainingData, seed: int) -> list[Domain]:

@@ -194,6 +194,11 @@ def read_frame(path: Path) -> Any:
     except (ValueError, OSError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else "no data"
         raise DataError(f"{path} can't be read as a table: {reason}") from None
+    if len(frame.columns) == 1 and ";" in str(frame.columns[0]):
+        raise DataError(
+            f"{path} can't be read as a table: its columns are separated by ';', and commas are "
+            "wanted (pandas.read_csv(path, sep=';') makes a frame for from_frame)"
+        )
     for column in frame.columns:
         dates = _dates(frame[column])
         if dates is not None:

@@ -165,7 +165,7 @@ class FrameEncoder:
         if gone:
             raise InputError(
                 f"{name} lacks columns that the source has: {some(gone)} (empty ones would do, or "
-                "leave them out of the source: drop=[…])"
+                "leave them out of the source: drop=[…], --drop)"
             )
         known = {*wanted, *self.label, self.groups, self.weights, *self.attributes}
         more = [one for one in raw.columns if one not in known]

@@ -33,7 +33,7 @@ from revgrad.domains.sparse import is_sparse
 from revgrad.domains.table import is_frame
 from revgrad.domains.text import from_texts, is_texts
 from revgrad.domains.torch_dataset import from_dataset
-from revgrad.errors import InputError, UnknownNameError, unknown
+from revgrad.errors import InputError, UnknownNameError, some, unknown
 
 log = logging.getLogger("revgrad")
 
@@ -64,6 +64,8 @@ def open_domain(
     layout: str = "auto",
     channels: int | None = None,
     attributes: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
     **folder_options: Any,
 ) -> Domain:
     """The domain a user means by `text`.
@@ -85,6 +87,8 @@ def open_domain(
         columns of a table, or arrays of an `.npz` file, that are the samples' groups and weights
     layout, channels
         of the images of an `.npz` file (see `from_npz`)
+    drop, categorical
+        columns of a table that are left out, and those of numbers that are names
     attributes
         the same that are attributes of the samples; of a folder, names for its levels above the
         classes
@@ -127,7 +131,18 @@ def open_domain(
     if path.suffix.lower() in TABLE_FILES:
         unread = folder_options.get("labels") is False
         own = None if unread else label
-        return from_frame(path, own, groups=groups, weights=weights, attributes=attributes)
+        return from_frame(
+            path,
+            own,
+            groups=groups,
+            weights=weights,
+            attributes=attributes,
+            drop=drop,
+            categorical=categorical,
+        )
+    for role, columns in (("to drop", drop), ("of categories", categorical)):
+        if columns:
+            raise InputError(f"{text} is no table with columns {role}: {some(list(columns))}")
     if path.is_dir():
         _refuse_columns(text, groups, weights)
         return from_folder(path, attributes=attributes, **folder_options)

@@ -180,5 +180,10 @@ def _shape_of(outputs: Any) -> tuple[int, ...]:
 def _parts(outputs: Any) -> str:
     keys = list(outputs) if isinstance(outputs, dict) else []
     if keys:
-        return f"output='{'logits' if 'logits' in keys else keys[0]}' (it has {', '.join(keys)})"
+        one = "logits" if "logits" in keys else keys[0]
+        return f"output='{one}' (it has {', '.join(keys)}; --output-part)"
+    if isinstance(outputs, tuple | list) and outputs:
+        shapes = [tuple(one.shape[1:]) if isinstance(one, Tensor) else "?" for one in outputs]
+        shown = ", ".join(f"{place}: {one}" for place, one in enumerate(shapes))
+        return f"output=0, or another place (--output-part 0; a sample's parts are {shown})"
     return "output=0 (a name of a dict or attribute, or a place of a tuple)"
