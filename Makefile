@@ -9,6 +9,7 @@
 # make lowest  the core tests on the lowest versions that pyproject.toml names; make newest: the newest
 # make scale   how step and memory grow, and what reading ahead gains: docs/scale.md
 # make docs    the pages that are made of records and of --help, and the site: build/site/index.html
+# make look    every page of the site in Chromium, wide and narrow, light and dark; after make docs
 # make package build/: sdist and wheel, checked, installed in an empty environment and tried
 PYTHON ?= python3
 ifeq ($(OS),Windows_NT)
@@ -23,7 +24,7 @@ CORE := -m "not slow and not paper"
 #: Two processes of one thread each: two threads on a busy machine can be ten times slower than one.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
-.PHONY: demo fast check lint test bench examples faults mutants lowest newest docs package
+.PHONY: demo fast check lint test bench examples faults mutants lowest newest docs look package
 .DELETE_ON_ERROR:
 
 .venv: pyproject.toml constraints.txt
@@ -73,6 +74,9 @@ scale: .venv
 docs: .venv/.docs
 	$(BIN)/python docs/make.py
 	OMP_NUM_THREADS=1 $(BIN)/python docs/website.py
+
+look: .venv
+	$(BIN)/python docs/browser.py
 
 package:
 	rm -rf dist build/tools build/empty
