@@ -51,6 +51,7 @@ class Preprocessing(nn.Module):
         # in the state, so that weights and preprocessing can't get separated
         self.register_buffer("per_image", torch.tensor(per_image))
         self._per_image = per_image
+        self._alike = self.mean.shape == self.scale.shape
         self._identity = not per_image and _all(self.mean, 0.0) and _all(self.scale, 1.0)
         if not bool(torch.all(self.scale > 0)):
             raise InputError("preprocessing needs a scale above 0")
@@ -70,7 +71,9 @@ class Preprocessing(nn.Module):
             axes = tuple(range(1, values.ndim))
             sd, mean = torch.std_mean(values, dim=axes, keepdim=True, correction=0)
             return (values - mean) / (sd + 1e-6 * self.scale)
-        return (values - self.mean) / self.scale
+        values = values - self.mean
+        # in place, where that can't change the shape
+        return values.div_(self.scale) if self._alike else values / self.scale
 
     def extra_repr(self) -> str:
         if self._per_image:

@@ -245,7 +245,9 @@ class Trainer:
         factor, rate = settings.at(progress)
 
         batch = self._batch(step)
-        self.optimiser.zero_grad(set_to_none=True)
+        for group in self.optimiser.param_groups:  # zero_grad, without what it costs to profile it
+            for value in group["params"]:
+                value.grad = None
         losses = self._gradients(batch, factor)
         self._stop_if_not_finite(losses, step)
         if settings.max_gradient_norm is not None:
