@@ -26,7 +26,7 @@ class ImageOptions:
     ----------
     size
         one number or HEIGHTxWIDTH; None: as they are
-    fit, corrupt, follow_links
+    fit, corrupt, follow_links, storage
         as `from_folder` takes them
     layout, channels
         of the images of .npz files, as `from_npz` takes them
@@ -58,6 +58,7 @@ class ImageOptions:
     attributes: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
+    storage: str = "auto"
 
     def source(self, text: str, classes: Sequence[str] | None = None) -> Domain:
         """The labelled source that `text` means, with its groups and weights."""
@@ -93,6 +94,7 @@ class ImageOptions:
             classes=classes,
             label=self.label,
             follow_links=self.follow_links,
+            storage=self.storage,
             layout=self.layout,
             channels=self.channels,
             attributes=self.attributes,

@@ -217,6 +217,12 @@ class TrainOptions:
     corrupt: Annotated[
         Literal["fail", "skip"], _data_option("What is done where an image can't be read.")
     ] = "fail"
+    storage: Annotated[
+        Literal["auto", "decoded", "compressed", "files"],
+        _data_option(
+            "How folders of images are kept: decoded once, their bytes in one file, or not."
+        ),
+    ] = "auto"
     follow_links: Annotated[
         bool,
         typer.Option(
@@ -566,6 +572,7 @@ class TrainOptions:
             attributes=tuple(self.attribute),
             drop=tuple(self.drop),
             categorical=tuple(self.categorical),
+            storage=self.storage,
         )
 
     def training_targets(self, data: TrainingData, seed: int) -> list[Domain]:

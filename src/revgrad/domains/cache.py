@@ -34,8 +34,8 @@ log = logging.getLogger("revgrad")
 
 LOCKS = ".locks"
 ABOUT, CHECKED, IMAGES = "about.json", "checked.json", "images.npy"
-#: Arrays beside the images, one number a row, that a builder may give its writer.
-BESIDE = ("labels", "order")
+#: Arrays beside the images that a builder may give its writer.
+BESIDE = ("labels", "order", "offsets")
 _BUILDING = ".building-"
 _ABANDONED_SECONDS = 24 * 3600
 
@@ -53,6 +53,9 @@ class CachedImages(NamedTuple):
         (rows,), where the builder gave the writer some
     order
         (rows,), a permutation of the rows, where the builder gave the writer one
+    offsets
+        where each image's bytes begin, and the last one's end, where `images` holds the bytes of
+        files, (bytes, 1, 1, 1)
     """
 
     images: np.ndarray
@@ -60,6 +63,7 @@ class CachedImages(NamedTuple):
     about: dict[str, Any]
     labels: np.ndarray | None = None
     order: np.ndarray | None = None
+    offsets: np.ndarray | None = None
 
 
 class ImageWriter:
@@ -74,6 +78,7 @@ class ImageWriter:
         self.rows = 0
         self.labels: np.ndarray | None = None  # kept beside the images where set, one a row
         self.order: np.ndarray | None = None
+        self.offsets: np.ndarray | None = None
         self._file = file
         self._digest = hashlib.blake2b(digest_size=16)
         file.write(npy_header((self.rows, *self.shape)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -9,18 +10,25 @@ import logging
 import os
 import stat
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from revgrad._system import cache_folder, progress_bar, usable_cores
+from revgrad._system import cache_folder, progress_bar
 from revgrad.domains.arrays import ArrayStore
 from revgrad.domains.cache import CachedImages, ImageWriter, cached_images, require_space
-from revgrad.domains.domain import Domain
+from revgrad.domains.domain import Domain, Store
+from revgrad.domains.folder_store import (
+    ALWAYS_DECODED,
+    FolderStore,
+    Needs,
+    chosen_storage,
+    free_space,
+    write_bytes,
+)
 from revgrad.domains.image_files import (
     EXTENSIONS,
     Header,
@@ -32,14 +40,14 @@ from revgrad.domains.image_files import (
     read_pixels,
     resize,
 )
+from revgrad.domains.threads import in_order
 from revgrad.errors import DataError, InputError, some
 
 log = logging.getLogger("revgrad")
 _FORMAT = 2  # of the cache: a new number makes old entries be built anew
+#: Names of cache entries begin with it.
+_ENTRIES = {"decoded": "folder", "compressed": "bytes", "files": "files"}
 _TASK = 8  # images a thread decodes at a time
-
-Work = TypeVar("Work")
-Result = TypeVar("Result")
 
 
 class ListedFile(NamedTuple):
@@ -57,6 +65,7 @@ def from_folder(
     classes: Sequence[str] | None = None,
     labels: bool | None = None,
     follow_links: bool = False,
+    storage: str = "auto",
     cache: str | Path | None = None,
     progress: bool = True,
     attributes: Sequence[str] = (),
@@ -92,8 +101,15 @@ def from_folder(
     follow_links
         whether images and folders that links out of the folder lead to are taken too; False:
         a folder of someone else's can't show what lies elsewhere on this machine
+    storage
+        "decoded": all images are decoded once and kept at one size, which trains fastest;
+        "compressed": the files' bytes are kept in one file and decoded as they come, by threads,
+        or by processes (`workers`); "files": nothing but an index is kept. "auto" decodes what the
+        disk has room for, and says so where it does not; a folder stays as it was once kept.
+        Unless decoded, a damaged image is found when it is read, but with corrupt="skip", and
+        large JPEGs are decoded at a fraction of their size
     cache
-        folder of the decoded images, else `REVGRAD_CACHE`, else the user's cache folder
+        folder of the kept images, else `REVGRAD_CACHE`, else the user's cache folder
     progress
         draw a bar on a terminal while many images are decoded
     attributes
@@ -124,14 +140,27 @@ def from_folder(
         _check_classes(names, classes, folder)
 
     where = cache_folder() if cache is None else Path(cache).expanduser()
+    entry = partial(cache_key, folder, files, size, fit, checked=corrupt == "skip")
+    kind = _kept_as(where, entry) if storage == "auto" else None
+    if kind is None:
+        kind = _storage(storage, folder, files, size, where)
     found = cached_images(
         where,
-        cache_key(folder, files, size, fit),
-        lambda start: _decode(folder, files, size, fit, where, progress, start),
+        entry(kind),
+        lambda start: (
+            _decode(folder, files, size, fit, where, progress, start)
+            if kind == "decoded"
+            else _list(folder, files, size, fit, where, kind, corrupt, progress, start)
+        ),
     )
     decoded = _kept_files(found, files, folder, corrupt)
-    assert found.order is not None  # `_decode` gives one
+    assert found.order is not None  # both builders give one
     kept = [decoded[row] for row in found.order]
+    store: Store = (
+        ArrayStore(found.images, layout="NHWC", key=found.about["contents"], order=found.order)
+        if kind == "decoded"
+        else FolderStore(folder, decoded, found, fit)
+    )
     order = names if classes is None else tuple(classes)
     numbers = None
     if names is not None and order is not None:
@@ -139,7 +168,7 @@ def from_folder(
         places = [file.split("/")[len(attributes)] for file in kept]
         numbers = np.array([number[one] for one in places], dtype=np.int64)
     return Domain(
-        ArrayStore(found.images, layout="NHWC", key=found.about["contents"], order=found.order),
+        store,
         numbers,
         classes=order,
         name=name or folder.resolve().name,
@@ -262,14 +291,23 @@ def _check_classes(names: Sequence[str], classes: Sequence[str], folder: Path) -
         )
 
 
-def cache_key(folder: Path, files: Sequence[ListedFile], size: Size | None, fit: str) -> str:
+def cache_key(
+    folder: Path,
+    files: Sequence[ListedFile],
+    size: Size | None,
+    fit: str,
+    kind: str = "decoded",
+    *,
+    checked: bool = False,
+) -> str:
     digest = hashlib.blake2b(digest_size=16)
     # The folder's own path too: unpacked archives often agree in names, lengths and times.
     heading = [_FORMAT, str(folder.resolve()), size, fit if size else None]
     digest.update(json.dumps(heading).encode())
     for file in files:
         digest.update(json.dumps(file).encode())
-    return f"folder-{digest.hexdigest()}"
+    looked_at = "-checked" if checked and kind != "decoded" else ""
+    return f"{_ENTRIES[kind]}{looked_at}-{digest.hexdigest()}"
 
 
 def _kept_files(
@@ -284,6 +322,70 @@ def _kept_files(
             *(folder, len(bad), len(files), _reasons(bad)),
         )
     return [file.path for file in files if file.path not in bad]
+
+
+# -- where they are kept ----------------------------------------------------------------------
+
+
+def _kept_as(cache: Path, entry: Callable[[str], str]) -> str | None:
+    """How the folder was kept before: a run must find its samples again."""
+    return next((kind for kind in _ENTRIES if (cache / entry(kind)).exists()), None)
+
+
+def _storage(
+    wanted: str, folder: Path, files: Sequence[ListedFile], size: Size | None, cache: Path
+) -> str:
+    most = 3 * len(files)  # bytes a pixel
+    if size is not None and wanted == "auto" and most * size[0] * size[1] <= ALWAYS_DECODED:
+        return "decoded"
+    shown = size
+    for file in files:  # of images of one size the first that can be read shows which
+        if shown is not None:
+            break
+        with contextlib.suppress(Unreadable):
+            shown = read_header(folder / file.path).size
+    if shown is None:
+        return "decoded"  # which says what is wrong with them
+    compressed = sum(file.bytes for file in files)
+    needs = Needs(most * shown[0] * shown[1], compressed, free_space(cache))
+    return chosen_storage(wanted, folder, needs, shown, cache)
+
+
+def _list(
+    folder: Path,
+    files: Sequence[ListedFile],
+    size: Size | None,
+    fit: str,
+    cache: Path,
+    kind: str,
+    corrupt: str,
+    progress: bool,
+    start: Callable[[tuple[int, int, int]], ImageWriter],
+) -> dict[str, Any]:
+    """Keep the files' bytes, or an index of them alone; note which have no header to read."""
+    bad: dict[str, str] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        headers = _headers(folder, files, bad)
+        if not headers:
+            raise _corrupt_error(folder, bad, len(files))
+        if kind == "compressed":
+            require_space(cache, sum(file.bytes for file in files if file.path in headers))
+        about = write_bytes(
+            folder,
+            list(headers),
+            channels=1 if all(header.grey for header in headers.values()) else 3,
+            size=_common_size(folder, headers) if size is None else size,
+            fit=fit,
+            keep=kind == "compressed",
+            checked=corrupt == "skip",
+            progress=progress,
+            start=start,
+        )
+    bad |= about["corrupt"]
+    if len(bad) == len(files):
+        raise _corrupt_error(folder, bad, len(files))
+    return {**about, "corrupt": {f.path: bad[f.path] for f in files if f.path in bad}}
 
 
 # -- decoding ---------------------------------------------------------------------------------
@@ -349,12 +451,22 @@ def _hash(data: bytes | memoryview) -> bytes:
 
 
 def _headers(folder: Path, files: Sequence[ListedFile], bad: dict[str, str]) -> dict[str, Header]:
+    def look(files: Sequence[ListedFile]) -> list[tuple[str, Header | str]]:
+        found: list[tuple[str, Header | str]] = []
+        for file in files:
+            try:
+                found.append((file.path, read_header(folder / file.path)))
+            except Unreadable as error:
+                found.append((file.path, str(error)))
+        return found
+
     headers = {}
-    for file in files:
-        try:
-            headers[file.path] = read_header(folder / file.path)
-        except Unreadable as error:
-            bad[file.path] = str(error)
+    for part in in_order(look, [files[i : i + _TASK] for i in range(0, len(files), _TASK)]):
+        for path, header in part:
+            if isinstance(header, str):
+                bad[path] = header
+            else:
+                headers[path] = header
     return headers
 
 
@@ -365,22 +477,6 @@ def _common_size(folder: Path, headers: dict[str, Header]) -> Size:
         if headers[other].size != size:
             raise _size_error(folder, first, size, other, headers[other].size)
     return size
-
-
-def in_order(work: Callable[[Work], Result], tasks: Sequence[Work]) -> Iterator[Result]:
-    """Results of `work` in threads, in order, with few of them waiting at a time."""
-    threads = min(16, usable_cores())
-    pending: deque[Future[Result]] = deque()
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="revgrad-decode")
-    try:
-        for task in tasks:
-            pending.append(pool.submit(work, task))
-            if len(pending) > 2 * threads:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 # -- messages ---------------------------------------------------------------------------------

@@ -13,8 +13,9 @@ import numpy as np
 
 from revgrad.domains.arrays import ArrayStore
 from revgrad.domains.domain import Domain
-from revgrad.domains.folder import ListedFile, cache_key, in_order, list_images
+from revgrad.domains.folder import ListedFile, cache_key, list_images
 from revgrad.domains.image_files import Size, Unreadable, read_header, read_pixels, resize
+from revgrad.domains.threads import in_order
 from revgrad.errors import DataError, some
 
 log = logging.getLogger("revgrad")

@@ -8,6 +8,8 @@ integers) and what is larger than `MOST_PIXELS` is refused, the latter before de
 
 from __future__ import annotations
 
+import io
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -74,6 +76,34 @@ def read_pixels(path: Path, channels: int) -> np.ndarray:
 
     try:
         with Image.open(path) as image:
+            return pixels(image, channels)
+    except Unreadable:
+        raise
+    except Exception as error:
+        raise Unreadable(short_reason(error)) from None
+
+
+def decoded(data: bytes, channels: int, at_least: Size | None = None) -> np.ndarray:
+    """An image file's bytes as (height, width, channels) uint8; `Unreadable` where damaged.
+
+    Parameters
+    ----------
+    at_least
+        the size that it will be brought to: a JPEG far larger is decoded at a half, a quarter or
+        an eighth of its size, at least twice this one, which is several times as fast
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            if at_least is not None and image.format == "JPEG":
+                _check_pixels(image.size)
+                height, width = at_least
+                sides = image.size
+                # as turned as not: which one is known only when it is decoded
+                scale = max(*(width / side for side in sides), *(height / side for side in sides))
+                wanted = [math.ceil(2 * scale * side) for side in sides]
+                image.draft(None, (wanted[0], wanted[1]))
             return pixels(image, channels)
     except Unreadable:
         raise

@@ -22,9 +22,9 @@ from revgrad._system import cache_folder, data_folder, progress_bar
 from revgrad.domains.arrays import ArrayStore
 from revgrad.domains.cache import ImageWriter, cached_images, require_space
 from revgrad.domains.domain import Domain
-from revgrad.domains.folder import in_order
 from revgrad.domains.image_files import Unreadable, read_pixels, resize
 from revgrad.domains.npz import labelled_npz
+from revgrad.domains.threads import in_order
 from revgrad.errors import DataError, unknown
 from revgrad.paper.data.catalogue import missing
 from revgrad.paper.data.gtsrb_classes import SIGNS
