@@ -117,7 +117,7 @@ def several(batch_norm="joint", **settings):
                attributed(vectors(9, 6, 2.0, dtype=np.float64), 10).keeping_labels(4)]
     records = Records()
     values = dict(steps=20, device="cpu", learning_rate=Constant(0.05), log_every=5, **settings)
-    Trainer(adapter, sources, targets, objective=Adversaries(adversaries),
+    Trainer(adapter, sources, targets, objective=Adversaries(adversaries, correlation=0.7),
             settings=Settings(**values), callbacks=[records]).fit()
     tensors = {k: v.clone() for k, v in adapter.state_dict().items()}
     for record in records.kept:

@@ -21,6 +21,7 @@ from revgrad._permutation import MOST_INDEXED
 from revgrad.adapter import DeployableModel, DomainAdapter
 from revgrad.auto import Automatic, held_out_part, refuse_other_run, unjudged
 from revgrad.diagnostics.attribute_evidence import AttributeRecorder
+from revgrad.diagnostics.attribute_score import AttributeScore
 from revgrad.diagnostics.choice import Choice
 from revgrad.diagnostics.early_signs import EarlySigns
 from revgrad.diagnostics.recorder import EVIDENCE_SAMPLES, EvidenceRecorder, has_classes
@@ -52,6 +53,7 @@ from revgrad.networks.registry import (
 )
 from revgrad.networks.zoo import zoo_of
 from revgrad.objectives import (
+    CORRELATION,
     FOR_CLASSES,
     OBJECTIVES,
     ONE_DOMAIN,
@@ -67,7 +69,7 @@ from revgrad.objectives import (
 )
 from revgrad.objectives.adversaries import heads_for
 from revgrad.preprocessing import Preprocessing
-from revgrad.recipes import AUTO, PAPER, STABILISED, Recipe, RecipeChanges, recipe_named
+from revgrad.recipes import AUTO, PAPER, REMOVAL, STABILISED, Recipe, RecipeChanges, recipe_named
 from revgrad.source_free import (
     DEFAULT_ROUNDS,
     LEARNING_RATE,
@@ -89,7 +91,7 @@ from revgrad.tasks import (
 from revgrad.training.callbacks import Callback, ProgressBar, TrainingResult
 from revgrad.training.run import BASELINE, Provenance, Run, RunConfig
 from revgrad.training.settings import Settings, SettingsChanges
-from revgrad.training.trainer import Trainer, check_domains
+from revgrad.training.trainer import Scorer, Trainer, check_domains
 from revgrad.training.weights import restore_weights
 
 if TYPE_CHECKING:
@@ -287,7 +289,7 @@ def adapt(
     test: Any = None,
     run: Path | str | None = None,
     baseline: bool = False,
-    return_weights: Literal["last", "best"] = "last",
+    return_weights: Literal["last", "best"] | None = None,
     score: str = RECOMMENDED_SCORE,
     evidence_samples: int = EVIDENCE_SAMPLES,
     callbacks: Sequence[Callback] = (),
@@ -340,8 +342,10 @@ def adapt(
         train the source-only network of the same budget too, from the same first
         weights (in RUN/baseline), for the verdict to compare with
     return_weights
-        "last", or "best": of those at each evaluation the ones that the label-free
-        `score` (of `diagnostics.SCORES`) likes best
+        "last", the default, or "best": of those at each evaluation the ones that the
+        label-free `score` (of `diagnostics.SCORES`) likes best. Where attributes are
+        removed (recipe "removal"), "best" is the default, and judges by fresh
+        classifiers of the training samples
     score
         the label-free score that `return_weights="best"` goes by
     evidence_samples
@@ -370,21 +374,29 @@ def adapt(
     """
     _check_network(network, layer)
     _check_callbacks(callbacks)
-    if return_weights not in ("last", "best"):
+    if return_weights not in ("last", "best", None):
         raise InputError(f"return_weights is last or best, not {return_weights!r}")
     if score not in SCORES:
         raise unknown("score", score, SCORES)
     automatic = recipe == AUTO and "method" not in changes
     several = len(_several(source)) > 1 or (target is not None and len(_several(target)) > 1)
+    fixed = REMOVAL if adversaries is not None and target is None else PAPER
     if automatic and (several or adversaries is not None):
         log.info(
             "auto chooses among ways to adapt one source to one target: with adversaries or "
-            "several domains the recipe is 'paper'"
+            "several domains the recipe is '%s'",
+            "removal" if fixed is REMOVAL else "paper",
         )
         automatic = False
-    named = STABILISED if automatic else PAPER if recipe == AUTO else recipe_named(recipe)
+    if recipe == AUTO:
+        named = STABILISED if automatic else PAPER if "method" in changes else fixed
+    else:
+        named = recipe_named(recipe)
     whole = named.changed(changes)
     method = whole.method
+    removing = adversaries is not None and target is None
+    if return_weights is None:
+        return_weights = "best" if removing and method == "removal" else "last"
     known = provenance or Provenance()
     if isinstance(network, str):
         made_for = blueprint_named(network)
@@ -421,13 +433,22 @@ def adapt(
         adapter = _adapter(network, layer, data.sources, used, whole, settings, output, placed)
         chosen = _task(task, adapter, data.source, whole)
         objective = _objective(method, whole.label_loss, chosen, placed)
-        recorder = _recorder(data, chosen, evidence_samples, return_weights, score, run)
+        by_attributes = removing and return_weights == "best"
+        judged = "last" if by_attributes else return_weights
+        recorder = _recorder(data, chosen, evidence_samples, judged, score, run)
         signs = _early_signs(data, chosen, callbacks)
         # a recipe's balance is for classes, and an index: other labels, and domains that are too
         # large for one, are trained as they come
         balanced = whole.balanced and data.source.is_classification
         balanced = balanced and max(map(len, data.sources)) <= MOST_INDEXED
         training = [one.balanced() if balanced else one for one in data.sources]
+        scorer: Scorer | None = recorder if judged == "best" else None
+        if by_attributes:
+            scorer = AttributeScore(
+                data.sources,
+                samples=evidence_samples or EVIDENCE_SAMPLES,
+                class_logits=chosen.class_logits if chosen.one_class else None,
+            )
         trainer = Trainer(
             adapter,
             training,
@@ -437,7 +458,7 @@ def adapt(
             held_out=data.held_out,
             test=data.test,
             run=None if run is None else Run(run),
-            scorer=recorder if return_weights == "best" else None,
+            scorer=scorer,
             callbacks=[
                 *([recorder] if recorder is not None else []),
                 *signs,
@@ -1135,7 +1156,8 @@ def _objective(
             raise InputError(
                 f"conditional='class' is for one class a sample, and this is {task.noun}"
             )
-        return Adversaries(adversaries, label_loss or task.label_loss, learned)
+        correlation = CORRELATION if method == "removal" else 0.0
+        return Adversaries(adversaries, label_loss or task.label_loss, learned, correlation)
     if isinstance(method, str):
         if method in FOR_CLASSES and not task.one_class:
             raise InputError(

@@ -12,7 +12,8 @@ from torch import nn
 
 import revgrad
 from revgrad import Adversary, Domain, Run, from_arrays
-from revgrad.diagnostics.attribute_evidence import read_attribute_evidence
+from revgrad.diagnostics.attribute_evidence import AttributeEvidence, read_attribute_evidence
+from revgrad.diagnostics.attribute_score import above_chance, share_of_labels
 from revgrad.diagnostics.attribute_verdict import _outcome
 from revgrad.diagnostics.fairness import group_differences
 from revgrad.diagnostics.intervals import mean_share_interval, share_interval
@@ -20,7 +21,7 @@ from revgrad.diagnostics.recovery import Recovery, recover
 from revgrad.diagnostics.verdict import verdict
 from revgrad.errors import RunError
 from revgrad.training import TrainingRecord
-from tiny import Perceptron, seeded, vectors
+from tiny import Perceptron, seeded, vectors, weights_digest
 
 
 def random(seed: int = 0) -> np.random.Generator:
@@ -171,8 +172,8 @@ def removed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         people(6000, 1),
         None,
         layer="3",
-        adversaries=[Adversary("sex", classifier=(64,))],
-        **REMOVAL,
+        adversaries=[Adversary("sex")],
+        steps=1500,
         held_out=people(2000, 2),
         run=folder,
         baseline=True,
@@ -182,22 +183,18 @@ def removed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-#: What takes the planted attribute out of the features: an adversary that learns faster than the
-#: network does.
-REMOVAL: Any = {"steps": 1500, "domain_lr_factor": 3.0}
-
-
 @pytest.mark.slow
 def test_a_planted_attribute_is_removed_at_little_cost(removed: Path) -> None:
-    """Near chance, where the plain network's is 20 points above, at a cost of at most 2."""
+    """By the recipe's own settings: near chance, where the plain network's is 20 points above, at a
+    cost of at most 2."""
     found = verdict(removed)
-    assert found.outcome in ("removed", "not removed")
+    assert found.outcome == "removed"
     (sex,) = found.attributes
     assert sex.values == ("f", "m")
     assert sex.recovered is not None
     assert sex.before is not None
-    assert sex.outcome in ("removed", "reduced")
-    assert sex.recovered.above_chance <= 0.08
+    assert sex.outcome == "removed"
+    assert sex.recovered.above_chance <= 0.03
     assert sex.before.above_chance >= 0.2
     assert found.cost is not None
     assert found.cost.lost is not None
@@ -271,6 +268,44 @@ def test_sources_alone_can_be_made_alike(tmp_path: Path) -> None:
     assert found.outcome in ("removed", "not removed", "can't tell")
 
 
+def test_weights_are_chosen_by_fresh_classifiers_of_training_samples(tmp_path: Path) -> None:
+    source = vectors(200, 1).with_attributes({"site": random().choice(["a", "b"], 200)})
+    given: dict[str, Any] = {"adversaries": [Adversary("site")], "evaluate_every": 4}
+    adapted = short(tmp_path / "best", source, None, **given)
+    config = Run(tmp_path / "best").config
+    assert config.chosen_by == "what fresh classifiers tell of 180 training samples"
+    assert adapted.result is not None
+    assert adapted.result.last is not None
+    scores = [one.score for one in adapted.result.evaluations]
+    assert len(scores) == 3
+    assert adapted.result.last.score == max(one for one in scores if one is not None)
+    # held-out samples decide nothing: others leave the same weights
+    other = vectors(20, 5, shift=3.0).with_attributes({"site": ["a", "b"] * 10})
+    kept = source.split(0.1)[0]
+    one = short(tmp_path / "one", kept, None, held_out=vectors(30, 7), **given)
+    two = short(tmp_path / "two", kept, None, held_out=other, **given)
+    assert weights_digest(one.network) == weights_digest(two.network)
+    short(tmp_path / "last", source, None, return_weights="last", **given)
+    assert not Run(tmp_path / "last").config.chosen_by
+
+
+def test_the_score_sets_accuracy_against_the_attribute() -> None:
+    """A point of accuracy for a point of the attribute that is told best."""
+    r = random()
+    site, labels = r.integers(0, 2, 600), r.integers(0, 3, 600)
+    shown, hidden = r.normal(size=(600, 4)), r.normal(size=(600, 4))
+    shown[:, 0] += 6 * site
+    wrong = np.where(np.arange(600) < 60, (labels + 1) % 3, labels)
+    evidence = AttributeEvidence(
+        (shown, hidden), (site.astype(float), site.astype(float)), wrong, labels
+    )
+    assert above_chance(evidence, 0, True) == pytest.approx(0.5, abs=0.02)
+    assert above_chance(evidence, 1, True) < 0.06
+    assert share_of_labels(evidence) == 0.9
+    few = AttributeEvidence((shown[:4],), (site[:4].astype(float),), None, None)
+    assert (above_chance(few, 0, True), share_of_labels(few)) == (0.0, 0.0)
+
+
 def test_adversaries_of_attributes_resume_bit_for_bit(tmp_path: Path) -> None:
     """Stopped between two records: weights, losses and scores are those of an unbroken run."""
     r = random()
@@ -279,6 +314,7 @@ def test_adversaries_of_attributes_resume_bit_for_bit(tmp_path: Path) -> None:
     )
     several = [Adversary("site"), Adversary("age", "relu", factor=0.5)]
     settings: dict[str, Any] = {"adversaries": several, "log_every": 5, "checkpoint_every": 7}
+    settings["evaluate_every"] = 4  # at each of which the weights are judged
     short(tmp_path / "whole", source, None, **settings)
 
     class Stop(revgrad.Callback):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from revgrad import (
 from revgrad.batch import Samples
 from revgrad.errors import CutError, InputError
 from revgrad.objectives import Adversaries, Losses
+from revgrad.objectives.adversaries import squared_correlation
 from revgrad.objectives.conditional import ConditionalDomainClassifier
 from tiny import Images, Perceptron, images, seeded, vectors, weights_digest
 
@@ -133,6 +135,49 @@ def test_two_adversaries_at_two_layers_are_worked_out_by_hand(build: Any) -> Non
     for name, one in expected.items():
         torch.testing.assert_close(found[name], one, atol=1e-12, rtol=0)
         assert bool(one.any())
+
+
+def test_correlations_by_a_slow_count() -> None:
+    """Beside λ and the factor, the squared correlations of each feature with each category or
+    number, one after the other."""
+    adapter, batch = attached(), data()
+    _, plain = gradients(BOTH, adapter, batch)
+    losses, found = gradients(replace(BOTH, correlation=0.3), adapter, batch)
+    network: Any = adapter.network
+    first = network.first(batch.inputs)
+    second = network.second(F.relu(first))
+
+    def correlation(x: Tensor, z: Tensor) -> Tensor:
+        a, b = x - x.sum() / len(x), z - z.sum() / len(z)
+        return (a * b).sum() / ((a * a).sum() * (b * b).sum()).sqrt()
+
+    known, aged = SITES >= 0, ~AGES.isnan()
+    sites = [
+        correlation(first[known][:, i], (SITES[known] == c).double()) ** 2
+        for i in range(first.shape[1])
+        for c in range(3)
+    ]
+    ages = [correlation(second[aged][:, i], AGES[aged]) ** 2 for i in range(second.shape[1])]
+    expected = FACTOR * 0.3 * (0.5 * sum(sites) / 3 + sum(ages))
+    assert isinstance(expected, Tensor)
+    told = number(losses.total) - number(BOTH(adapter, batch, FACTOR).total)
+    assert told == pytest.approx(number(expected), abs=1e-7)  # of what is added to the sizes
+    weights = dict(network.named_parameters())
+    grads = torch.autograd.grad(expected, list(weights.values()), allow_unused=True)
+    for name, one in zip(weights, grads, strict=True):
+        own = found[f"network.{name}"] - plain[f"network.{name}"]
+        wanted = torch.zeros_like(own) if one is None else one
+        torch.testing.assert_close(own, wanted, atol=1e-7, rtol=0)
+    for name, value in plain.items():
+        if not name.startswith("network"):
+            torch.testing.assert_close(found[name], value, atol=1e-14, rtol=0)
+
+
+def test_nothing_correlates_with_what_never_changes() -> None:
+    features = torch.randn(9, 3, dtype=torch.float64)
+    constant = torch.ones(9, 1, dtype=torch.float64)
+    assert number(squared_correlation(features, constant)) == 0
+    assert number(squared_correlation(1e6 * features[:, :1], features[:, :1])) == pytest.approx(1)
 
 
 def test_what_is_shown_of_each() -> None:

@@ -48,8 +48,8 @@ def _training_option(text: str, default: str) -> Any:
     return typer.Option(help=text, rich_help_panel="Training", show_default=default)
 
 
-def _judgement_option(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel="Is it working?")
+def _judgement_option(text: str, default: str | bool = True) -> Any:
+    return typer.Option(help=text, rich_help_panel="Is it working?", show_default=default)
 
 
 def _running_option(text: str, default: str | bool = True) -> Any:
@@ -109,8 +109,9 @@ class TrainOptions:
         typer.Option(
             help="A whole way of training: auto (source only, then a few ways to adapt, and "
             "the one judged best without target labels, or source only), paper (DANN as printed), "
-            "stabilised (DANN with features normalised and λ waiting for the classes) "
-            "or recommended (ours, for images). Options that are given come first."
+            "stabilised (DANN with features normalised and λ waiting for the classes), "
+            "recommended (ours, for images), or removal (of attributes: auto's choice where there "
+            "are adversaries and no target). Options that are given come first."
         ),
     ] = "auto"
     steps: Annotated[
@@ -268,7 +269,8 @@ class TrainOptions:
         _method_option(
             "adversarial (DANN), stabilised (DANN that waits for the classes), "
             "adversarial-entropy, adversarial-consistency, two-losses, cdan, cdan-e, mcc, "
-            "dann-mcc, mdd, coral, mean-matching (DDC), kernel-matching (MMD); "
+            "dann-mcc, mdd, coral, mean-matching (DDC), kernel-matching (MMD), removal (DANN "
+            "whose features correlate with no attribute); "
             "source-only and train-on-target (with the target's "
             "labels) are the bounds to compare with.",
             "adversarial",
@@ -401,12 +403,14 @@ class TrainOptions:
     ] = None
 
     return_weights: Annotated[
-        Literal["last", "best"],
+        Literal["last", "best"] | None,
         _judgement_option(
             "last, or best: of those at each evaluation the ones that --score likes best. No "
-            "target label takes part."
+            "target label takes part. Of removed attributes best is the default: by fresh "
+            "classifiers.",
+            "last",
         ),
-    ] = "last"
+    ] = None
     score: Annotated[
         str | None,
         _judgement_option(

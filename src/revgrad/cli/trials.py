@@ -80,7 +80,7 @@ class Trials:
                 "target": _marks(training.training_targets(self.data, seed)),
                 "network": self.data.network,
                 "held out": training.held_out,
-                "return weights": training.return_weights,
+                "return weights": training.return_weights or "last",
                 "evidence samples": training.evidence_samples,
                 "init": None if training.init is None else str(training.init),
             },

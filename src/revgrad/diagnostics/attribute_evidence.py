@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from revgrad._distributed import rank
 from revgrad._seals import SEAL_METADATA, check_tensors, sealed_tensors
 from revgrad._system import read_file, write_atomically
+from revgrad.adapter import DomainAdapter
 from revgrad.diagnostics.evidence import ClassLogits
 from revgrad.diagnostics.inputs import Array
 from revgrad.diagnostics.recorder import (
@@ -101,40 +101,67 @@ class AttributeRecorder(Callback):
             return
         from safetensors.torch import save
 
-        adapter, domain = trainer.adapter, self._domain
+        evidence = gather_attribute_evidence(
+            trainer.adapter, self.adversaries, self._domain, self._of, self.class_logits
+        )
         found: dict[str, np.ndarray] = {}
-        layers = dict.fromkeys(one.layer for one in self.adversaries)  # in one order everywhere
-        features = {one: _narrowed(features_at(adapter, one, domain)) for one in layers}
-        for number, one in enumerate(self.adversaries):
-            found[f"features.{number}"] = features[one.layer].copy()  # a tensor of its own
-            found[f"values.{number}"] = self._values(one)
-        if self.class_logits is not None:
-            logits = self.class_logits(outputs(adapter.predict, adapter, domain.without_labels()))
-            found["predicted"] = logits.argmax(1).numpy()
-            if domain.labels is not None:
-                found["labels"] = np.where(domain.labelled, domain.labels, -1)
-        if rank() != 0:
-            return
+        for number, values in enumerate(evidence.values):
+            found[f"features.{number}"] = evidence.features[number].copy()  # a tensor of its own
+            found[f"values.{number}"] = values
+        if evidence.predicted is not None:
+            found["predicted"] = evidence.predicted
+            if evidence.labels is not None:
+                found["labels"] = evidence.labels
         tensors = {name: torch.from_numpy(np.ascontiguousarray(v)) for name, v in found.items()}
         folder = trainer.run.folder / EVIDENCE_FOLDER
         folder.mkdir(exist_ok=True)
         data = sealed_tensors(save(tensors, SEAL_METADATA))
         write_atomically(folder / f"{ATTRIBUTES}.safetensors", data)
 
-    def _values(self, adversary: DescribedAdversary) -> np.ndarray:
-        """(n,) float64, NaN where missing; categories by their numbers in the training."""
-        assert self._domain is not None
-        if adversary.attribute == DOMAIN:
-            return self._of.astype(np.float64)
-        own = self._domain.attributes.get(adversary.attribute)
-        if own is None:
-            return np.full(len(self._domain), np.nan)
-        values = own.values.astype(np.float64)
-        if own.names is not None:
-            place = {name: float(i) for i, name in enumerate(adversary.values or ())}
-            codes = np.array([place.get(name, np.nan) for name in own.names])
-            values = codes[own.values] if len(codes) else values
-        return np.where(own.known, values, np.nan)
+
+def gather_attribute_evidence(
+    adapter: DomainAdapter,
+    adversaries: Sequence[DescribedAdversary],
+    domain: Domain,
+    of: np.ndarray,
+    class_logits: ClassLogits | None,
+) -> AttributeEvidence:
+    """What these adversaries' layers hold of the samples of `domain` now.
+
+    Parameters
+    ----------
+    of
+        (n,) the number of the domain that each sample comes from
+    """
+    layers = {one.layer for one in adversaries}
+    features = {one: _narrowed(features_at(adapter, one, domain)) for one in layers}
+    predicted = labels = None
+    if class_logits is not None:
+        logits = class_logits(outputs(adapter.predict, adapter, domain.without_labels()))
+        predicted = logits.argmax(1).numpy()
+        if domain.labels is not None:
+            labels = np.where(domain.labelled, domain.labels, -1)
+    return AttributeEvidence(
+        tuple(features[one.layer] for one in adversaries),
+        tuple(_values(one, domain, of) for one in adversaries),
+        predicted,
+        labels,
+    )
+
+
+def _values(adversary: DescribedAdversary, domain: Domain, of: np.ndarray) -> np.ndarray:
+    """(n,) float64, NaN where missing; categories by their numbers in the training."""
+    if adversary.attribute == DOMAIN:
+        return of.astype(np.float64)
+    own = domain.attributes.get(adversary.attribute)
+    if own is None:
+        return np.full(len(domain), np.nan)
+    values = own.values.astype(np.float64)
+    if own.names is not None:
+        place = {name: float(i) for i, name in enumerate(adversary.values or ())}
+        codes = np.array([place.get(name, np.nan) for name in own.names])
+        values = codes[own.values] if len(codes) else values
+    return np.where(own.known, values, np.nan)
 
 
 def read_attribute_evidence(run: Path | str) -> AttributeEvidence | None:

@@ -34,6 +34,7 @@ from revgrad.objectives.two_losses import TwoLosses
 from revgrad.tasks.losses import LabelLoss, cross_entropy, squared_error
 
 __all__ = [
+    "CORRELATION",
     "FOR_CLASSES",
     "OBJECTIVES",
     "ONE_DOMAIN",
@@ -74,6 +75,9 @@ __all__ = [
     "squared_error",
 ]
 
+#: Weight of the correlation of features and attribute in the method "removal".
+CORRELATION = 2.0
+
 #: Objectives by the method's name: what `revgrad train --method` takes.
 OBJECTIVES: dict[str, Callable[[LabelLoss], Objective]] = {
     "source-only": lambda loss: Supervised(loss),
@@ -92,6 +96,7 @@ OBJECTIVES: dict[str, Callable[[LabelLoss], Objective]] = {
     "dann-mcc": lambda loss: Terms((Reversal(), ClassConfusion()), loss),
     "mdd": lambda loss: Terms((MarginDisparity(),), loss),
     "partial": lambda loss: PartialAdversarial(loss),
+    "removal": lambda loss: Adversaries((Adversary(),), loss, correlation=CORRELATION),
 }
 
 #: Methods that ask for the class of unlabelled samples.
@@ -106,7 +111,7 @@ FOR_CLASSES = frozenset(
 TWO_DOMAINS = frozenset({"cdan", "cdan-e", "two-losses"})
 
 #: Methods that several adversaries can take the place of the domain classifier in.
-WITH_ADVERSARIES = ("adversarial", "stabilised")
+WITH_ADVERSARIES = ("adversarial", "stabilised", "removal")
 
 #: Methods that train on one domain: the lower and the upper bound of Table 1.
 ONE_DOMAIN = frozenset({"source-only", "train-on-target"})

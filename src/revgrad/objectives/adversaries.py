@@ -15,6 +15,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from revgrad._distributed import gather_samples, world_size
 from revgrad._random import derive
 from revgrad.adapter import Attachment, DomainAdapter, LayerOutputs
 from revgrad.batch import Batch
@@ -36,6 +37,8 @@ from revgrad.tasks.losses import LabelLoss, cross_entropy
 #: From here on the loss of a number grows straight: the gradient of a sample never exceeds 1, as
 #: that of a cross-entropy never does. What is reversed must not grow with how wrong a head is.
 LARGEST_ERROR = 1.0
+#: Added to what correlations are divided by: a feature that never changes has none.
+NO_CHANGE = 1e-8
 
 
 @dataclass(frozen=True)
@@ -103,11 +106,16 @@ class Adversaries:
     ----------
     learned
         where set, λ waits for the classes as in `Stabilised`
+    correlation
+        weight, beside λ and each adversary's factor, of `squared_correlation` of its features and
+        its attribute: where that is 0, no linear classifier tells the attribute better than by
+        guessing (Belrose et al. 2023). The conditional ones have none
     """
 
     adversaries: tuple[Adversary, ...]
     label_loss: LabelLoss = cross_entropy
     learned: float | None = None
+    correlation: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.adversaries:
@@ -159,6 +167,11 @@ class Adversaries:
             )
         ]
         total = sum((one.loss for one in found[1:]), start=found[0].loss)
+        if self.correlation:
+            for one, layer in zip(self.adversaries, adapter.head_layers, strict=True):
+                if not one.conditional:
+                    distance = _correlation(one, passed.by_layer[layer], batch)
+                    total = total + self.correlation * one.factor * factor * distance
         domain = next(
             (f for a, f in zip(self.adversaries, found, strict=True) if a.attribute == DOMAIN),
             None,
@@ -227,6 +240,32 @@ def _values(adversary: Adversary, batch: Batch) -> tuple[Tensor, int, Tensor | N
     if total == batch.total_samples:
         return values, total, None
     return values, total, ~values.isnan() if values.is_floating_point() else values >= 0
+
+
+def _correlation(adversary: Adversary, features: Tensor, batch: Batch) -> Tensor:
+    """`squared_correlation` over all processes' known samples: this process's share of it."""
+    values, _, known = _values(adversary, batch)
+    flat = features.flatten(1)
+    if known is not None:
+        flat, values = flat[known], values[known]
+    flat, values = gather_samples(flat), gather_samples(values)
+    if len(flat) < 2:
+        return flat.sum() * 0
+    if not values.is_floating_point():
+        values = F.one_hot(values)
+    elif values.ndim == 1:
+        values = values[:, None]
+    # every process computes the whole of it: its share of the sum over processes
+    return squared_correlation(flat, values.to(flat.dtype)) / world_size()
+
+
+def squared_correlation(features: Tensor, values: Tensor) -> Tensor:
+    """Mean over the columns of `values` (n, k) of Σ r², r the correlation with each of the (n, d)
+    features. It does not depend on their scale; a column that never changes has r = 0."""
+    x, z = (one - one.mean(0) for one in (features, values))
+    products = (x.T @ z).square()
+    sizes = x.square().sum(0)[:, None] * z.square().sum(0)[None, :]
+    return (products / (sizes + NO_CHANGE)).sum() / z.shape[1]
 
 
 def _classes(outputs: Tensor, batch: Batch) -> Tensor:
