@@ -576,13 +576,16 @@ def _store(values: Any, name: str) -> Store:
 
 
 def _one_column(y: Any, samples: int) -> np.ndarray:
-    shape = np.shape(y)
-    if len(shape) == 2 and shape[1] > 1:
+    try:
+        values: np.ndarray = column_or_1d(y, warn=True)
+    except ValueError:
+        shape = np.asarray(y).shape
+        if len(shape) != 2:
+            raise
         raise InputError(
             f"y should be a 1d array, one class a sample, and is of shape {shape}: for several "
             "labels a sample, revgrad.adapt(…, task='multi-label') would do"
-        )
-    values: np.ndarray = column_or_1d(y, warn=True)
+        ) from None
     _check_length(values, samples)
     return values
 
