@@ -190,3 +190,24 @@ def test_refused(make: Any, message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("library", [True, False])
+def test_longer_texts_of_a_target_are_cut_and_said(
+    library: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokenizer = hugging_face() if library else (lambda text: [1] * len(text.split()))
+    source = encoder_of(from_texts(["a film", "a fine day"], tokenizer=tokenizer))
+    assert source is not None
+    longer = ["a fine dull day", "a very good fine film", "a day"]
+    source.encode(["a film"], "target")
+    assert not caplog.messages
+    source.encode(longer, "target")
+    assert caplog.messages == [
+        "target: 2 of 3 texts have more than 3 tokens and are cut: from_texts(source, …, "
+        "max_length=…) keeps more of them"
+    ]
+    wide = from_texts(["a film"], tokenizer=tokenizer, max_length=5)
+    assert wide.shape["input_ids"] == (5,)
+    encoder_of(wide).encode(longer, "target")  # type: ignore[union-attr]
+    assert len(caplog.messages) == 1

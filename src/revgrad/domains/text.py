@@ -11,7 +11,6 @@ from revgrad.domains.domain import UNNAMED, Domain
 from revgrad.domains.encoded import EncodedStore
 from revgrad.domains.labels import as_labels
 from revgrad.domains.text_encoder import (
-    MOST_TOKENS,
     MOST_WORDS,
     HashedWords,
     TextEncoder,
@@ -28,7 +27,7 @@ def from_texts(
     labels: Any = None,
     *,
     tokenizer: Any = None,
-    max_length: int = MOST_TOKENS,
+    max_length: int | None = None,
     vectorizer: str = "tfidf",
     max_words: int = MOST_WORDS,
     groups: Any = None,
@@ -46,10 +45,10 @@ def from_texts(
     tokenizer
         of `tokenizers` or `transformers`, or any function from a text to token ids: inputs
         are then {"input_ids": (length,), "attention_mask": (length,)}, int64, which a
-        network takes by these names; length is that of the longest text, at most
-        `max_length`. Those of the two libraries are kept in a run's folder, as json
+        network takes by these names. Those of the two libraries are kept in a run's folder, as json
     max_length
-        tokens of a text at most
+        tokens that texts are brought to, by padding or cutting; None: those of the longest, at
+        most 128
     vectorizer
         without a tokenizer: "tfidf", how often each of the `max_words` most frequent words
         comes, the rarer in other texts the more it counts (scikit-learn's TfidfVectorizer);
@@ -71,7 +70,7 @@ def from_texts(
     (6, ('bad', 'good'))
     """
     read = as_texts(texts, name)
-    if max_length < 1 or max_words < 1:
+    if (max_length is not None and max_length < 1) or max_words < 1:
         raise InputError(f"{name}: max_length and max_words are 1 or more")
     if tokenizer is None and vectorizer not in VECTORIZERS:
         raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,8 @@ from revgrad.domains.arrays import ArrayStore
 from revgrad.domains.domain import Domain, Store
 from revgrad.domains.sparse import SparseStore
 from revgrad.errors import InputError, missing_extra
+
+log = logging.getLogger("revgrad")
 
 #: The most tokens of a text that are read, and the most words of a vocabulary, unless told.
 MOST_TOKENS = 128
@@ -145,7 +148,7 @@ class Tokens(TextEncoder):
     kind: ClassVar[str] = "tokens"
 
     @staticmethod
-    def fit(texts: Sequence[str], tokenizer: Any, most: int, name: str) -> Tokens:
+    def fit(texts: Sequence[str], tokenizer: Any, length: int | None, name: str) -> Tokens:
         backend = getattr(tokenizer, "backend_tokenizer", tokenizer)  # of transformers' fast ones
         described = backend.to_str() if hasattr(backend, "to_str") else None
         padding = getattr(tokenizer, "pad_token_id", None)
@@ -158,12 +161,22 @@ class Tokens(TextEncoder):
                 f"{name}: a tokenizer of type {type(tokenizer).__name__} can't be called: a "
                 "function from a text to token ids would do, or one of tokenizers or transformers"
             )
-        whole = Tokens(most, int(padding or 0), described, own)
-        longest = max(map(len, whole._ids(texts, name)))
-        return replace(whole, length=max(min(longest, most), 1))
+        whole = Tokens(length or MOST_TOKENS, int(padding or 0), described, own)
+        if length is not None:
+            return whole
+        longest = max(len(ids) for ids, _ in whole._ids(texts, name))
+        return replace(whole, length=max(min(longest, MOST_TOKENS), 1))
 
     def encode(self, raw: Sequence[str], name: str) -> Store:
-        ids = self._ids(raw, name)
+        found = self._ids(raw, name)
+        ids = [one for one, _ in found]
+        cut = sum(was_cut for _, was_cut in found)
+        if cut:
+            log.warning(
+                "%s: %d of %d texts have more than %d tokens and are cut: from_texts(source, …, "
+                "max_length=…) keeps more of them",
+                *(name, cut, len(ids), self.length),
+            )
         tokens = np.full((len(ids), self.length), self.padding, dtype=np.int64)
         mask = np.zeros((len(ids), self.length), dtype=np.int64)
         for row, one in enumerate(ids):
@@ -192,8 +205,8 @@ class Tokens(TextEncoder):
             None if described is None else str(described),
         )
 
-    def _ids(self, texts: Sequence[str], name: str) -> list[Sequence[int]]:
-        """Token ids of each text, at most `length` of them."""
+    def _ids(self, texts: Sequence[str], name: str) -> list[tuple[Sequence[int], bool]]:
+        """Token ids of each text, at most `length` of them, and whether there were more."""
         if self.described is not None:
             try:
                 from tokenizers import Tokenizer
@@ -202,13 +215,15 @@ class Tokens(TextEncoder):
             tokenizer = Tokenizer.from_str(self.described)
             tokenizer.no_padding()
             tokenizer.enable_truncation(self.length)
-            return [one.ids for one in tokenizer.encode_batch(list(texts))]
+            read = tokenizer.encode_batch(list(texts))
+            return [(one.ids, bool(one.overflowing)) for one in read]
         if self.tokenizer is None:
             raise InputError(
                 f"{name}: the run's tokenizer is a function of your own, which no file holds: give "
                 "it again, revgrad.load(run, network, tokenizer=…)"
             )
-        return [_ids_of(self.tokenizer, one, name)[: self.length] for one in texts]
+        every = [_ids_of(self.tokenizer, one, name) for one in texts]
+        return [(ids[: self.length], len(ids) > self.length) for ids in every]
 
 
 def _ids_of(tokenizer: Callable[[str], Any], text: str, name: str) -> Sequence[int]:
