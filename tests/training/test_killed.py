@@ -12,17 +12,44 @@ from tiny import command, environment
 
 #: One process imports torch, then forks a child for each training: a kill costs no import.
 NURSERY = """
-import json, os, random, signal, sys, time
+import io, json, os, random, signal, sys, tarfile, time
 from pathlib import Path
 import torch
+from PIL import Image
 torch.set_num_threads(1)
-from tiny import checkpoint_digest, drawing, image_trainer
-from revgrad import Callback, Run
+from tiny import checkpoint_digest, drawing, image_trainer, images
+from revgrad import Callback, Run, from_folder, from_shards
+
+def files(domain):
+    for number, image in enumerate(domain.batch(range(len(domain))).inputs):
+        buffer = io.BytesIO()
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(buffer, "PNG")
+        yield f"{number:03}", buffer.getvalue(), str(domain.labels[number]).encode()
+
+def tarred(folder):
+    folder.mkdir()
+    for part in range(2):
+        with tarfile.open(folder / f"{part}.tar", "w") as tar:
+            for name, png, label in files(images(20, 1 + part)):
+                for ending, data in (("png", png), ("cls", label)):
+                    info = tarfile.TarInfo(f"{name}.{ending}")
+                    info.size = len(data)
+                    tar.addfile(info, io.BytesIO(data))
+    return from_shards(str(folder / "*.tar"))
+
+def compressed(folder):
+    folder.mkdir()
+    for name, png, _ in files(images(30, 5)):
+        (folder / f"{name}.png").write_bytes(png)
+    return from_folder(folder, storage="compressed", labels=False)
 
 folder, kills, kind = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 settings = dict(steps=12, checkpoint_every=1, log_every=2, ema_decay=0.9, batch_norm="target")
 if kind == "workers":  # that read a Dataset which draws random numbers
     settings |= dict(workers=2, source=drawing(40, 1), target=drawing(30, 2))
+if kind == "shards":  # of a tar, and a folder whose images are decoded as they come
+    source, target = tarred(folder / "data"), compressed(folder / "photos")
+    settings |= dict(workers=2, source=source, target=target)
 
 class FirstStep(Callback):
     def __init__(self, pipe):
@@ -86,7 +113,7 @@ print(json.dumps(results))
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # ten seconds on an idle core, minutes on a busy one
-@pytest.mark.parametrize(("kind", "kills"), [("plain", 20), ("workers", 10)])
+@pytest.mark.parametrize(("kind", "kills"), [("plain", 20), ("workers", 10), ("shards", 10)])
 def test_random_kills_and_identical_ends(kind: str, kills: int, tmp_path: Path) -> None:
     script = tmp_path / "nursery.py"
     script.write_text(NURSERY)

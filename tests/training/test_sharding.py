@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from pathlib import Path
 
 import pytest
@@ -45,7 +47,7 @@ class Step(Trainer):
         return super().train_step(step)
 
 def score(trainer, step):
-    return {5: 0.1, 10: 0.9, 15: 0.5, 20: 0.7}[step]
+    return {5: 0.1, 10: 0.9, 15: 0.5, 20: 0.7}.get(step, 0.0)
 
 source = vectors(31, 1, dtype=np.float64)
 target = vectors(17, 2, 1.0, dtype=np.float64).without_labels()
@@ -141,6 +143,35 @@ def test_a_whole_run_is_gone_on_with_sharded(script: Path, alone: dict[str, torc
     part.unlink()
     with pytest.raises(CheckpointError, match="is missing or was altered"):
         Run(folder).checkpoint()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kills", [1])
+def test_kills_at_random_moments(script: Path, kills: int) -> None:
+    """kill -9 of both processes: gone on with, bit for bit what an undisturbed pair makes."""
+    extra = "dict(checkpoint_every=1, steps=30, evaluate_every=30)"
+    quiet = script.parent / "undisturbed"
+    train(script, 2, quiet, "shard", 0, extra)
+    expected, chance, steps = torch.load(quiet / "0.pt"), random.Random(0), set()
+    while len(steps) < kills:
+        folder = script.parent / f"killed-{time.monotonic_ns()}"
+        pair = start(script, 2, str(folder), "shard", "0", extra)
+        while not (folder / "checkpoint.json").exists() and pair[0].returncode is None:
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0, 1.5))
+        if any(process.returncode is not None for process in pair):
+            continue  # they had finished already
+        for process in pair:
+            process.kill()
+        saved = Run(folder).checkpoint()
+        assert saved is not None
+        steps.add(saved.step)
+        train(script, 2, folder, "shard", 0, extra)
+        found = torch.load(folder / "0.pt")
+        assert all(torch.equal(found[name], value) for name, value in expected.items())
+        assert not list(folder.glob(".*.part"))
+        assert len(list(folder.glob("checkpoint-0*"))) == 1
 
 
 @pytest.mark.slow
