@@ -4,9 +4,8 @@ Two moons, turned: the border before and after
 
 The source's points are labelled. The target's are the same two moons turned by 35 degrees about the
 origin, so that they also move away, and no label of them is read. `DANNClassifier` is used as it
-is. For vectors it trains three times: the source alone, adapted, and adapted with the source moved
-to the target's means and deviations. It hands back the one whose classes fit the target's own
-shape, judged without labels: neighbours should be of one class.
+is: it trains the source alone, then adapts in a few ways, one of them with the source moved to the
+target's means and deviations, and hands back the one that is judged best without target labels.
 
     python examples/two_moons.py          # --short: one seed, one turn
 """
@@ -43,7 +42,7 @@ for seed, turn in product(SEEDS, TURNS):
     for name, model in (("source only", alone), ("adapted", adapted)):
         scores.setdefault(f"{turn} degrees, {name}", []).append(model.score(target, truth))
     print(f"seed {seed}, {turn} degrees: {alone.score(target, truth):.3f}", end="")
-    print(f" -> {adapted.score(target, truth):.3f}, {adapted.choice_}")
+    print(f" -> {adapted.score(target, truth):.3f}, {adapted.choice_.chosen}")
     if turn == 35:
         shown = {"source only": alone, "adapted": adapted}, target, truth
 

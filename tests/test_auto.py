@@ -17,6 +17,7 @@ from revgrad.diagnostics.choice import (
     CHOICE,
     WEIGHTS,
     Candidate,
+    Opinions,
     Signals,
     choose,
     nearest,
@@ -24,6 +25,7 @@ from revgrad.diagnostics.choice import (
     read_choice,
     refusal,
     signals_of,
+    support_of,
 )
 from revgrad.diagnostics.evidence import Evidence
 from revgrad.domains.domain import Domain
@@ -73,7 +75,7 @@ def test_it_gains_or_hands_back_source_only(tmp_path: Path) -> None:
     gain = found.evaluate(x, y).accuracy - found.baseline.evaluate(x, y).accuracy
     assert gain >= 0
     assert [one.name for one in found.choice.candidates] == [
-        *("stabilised", "kernel-matching", "consistency"),
+        *("stabilised", "kernel-matching", "consistency", "consistency-moved"),
     ]
     # the folder is a run as any other, with what was handed back
     run = tmp_path / "run"
@@ -169,10 +171,13 @@ def test_what_is_tried_follows_the_kind_of_data() -> None:
     ladder = Ladder.of("images", network(), 1000, {})
     assert [rung.name for rung in ladder.rungs] == ["stabilised", "kernel-matching", "recommended"]
     assert [rung.fresh for rung in ladder.rungs] == [False, False, True]
-    # half of a training each, and the start has half of the samples: twice a training in all
+    # half of a training each, and a start has half of the samples: three trainings in all
     vectors = Ladder.of("vectors", network(), 1000, {})
+    assert vectors.plainer is not None
+    starts = [one.settings.steps for one in (vectors.start, vectors.plainer)]
     steps = [rung.recipe.settings.steps for rung in vectors.rungs]
-    assert sum(steps) + vectors.start.settings.steps / 2 == 2 * vectors.start.settings.steps
+    assert sum(steps) + sum(starts) / 2 <= 3 * vectors.start.settings.steps
+    assert [rung.moved for rung in vectors.rungs] == [False, False, False, True]
     given = Ladder.of("vectors", network(), 1000, {"adaptation_factor": 0.5, "steps": 10})
     assert {rung.recipe.settings.at(1.0).adaptation_factor for rung in given.rungs} == {0.5}
     assert [rung.name for rung in Ladder.of("other", network(), 1000, {}).rungs] == [
@@ -228,18 +233,71 @@ def test_signals_say_what_they_mean() -> None:
     start = evidence(np.where(np.arange(40) < 12, 1 - right, right), right)
     better, collapsed = evidence(right, right), evidence(np.zeros(40, int), right)
     forgotten = evidence(right, 1 - right)
-    own = signals_of(start, start, opinions)
+    own = signals_of(start, start, opinions, [better.target_logits])
     assert (own.gain, own.source_fall, own.differing) == (0.0, 0.0, 0.0)
-    gained = signals_of(better, start, opinions)
+    gained = signals_of(better, start, opinions, [better.target_logits])
     assert gained.differing == pytest.approx(0.3)
     assert gained.smoother > 0.1
     assert gained.agreed > 0.1
     parts = {name: getattr(gained, name) for name in WEIGHTS}
-    assert gained.gain == pytest.approx(sum(WEIGHTS[n] * value for n, value in parts.items()))
+    weighed = sum(WEIGHTS[n] * value for n, value in parts.items())
+    assert gained.gain == pytest.approx(max(weighed, gained.differing / 2))
     assert refusal(gained, better, start) == ""
     assert "collapse" in refusal(signals_of(collapsed, start, opinions), collapsed, start)
     assert "fell from 1.00 to 0.00" in refusal(gained, forgotten, start)
-    assert "are needed" in refusal(own, start, start)
+    assert "against it" in refusal(own, start, start)
+
+
+def test_other_networks_speak_for_a_candidate_or_against_it() -> None:
+    random = np.random.default_rng(0)
+    own, others = random.integers(0, 3, 20), random.normal(size=(2, 20, 3))
+    held = []
+    for logits in others:
+        for row, predicted in zip(logits, own, strict=True):
+            held.append(np.exp(row[predicted]) / np.exp(row).sum())
+    assert support_of(own, list(others)) == pytest.approx(np.mean(held))
+    assert support_of(own, []) == 0.0
+    right = np.arange(40) % 2
+    opinions = opinions_of(right[:, None] * 1.0, right, right[:, None] * 1.0, 2)
+    start, after = evidence(1 - right, right), evidence(right, right)
+    for_it = signals_of(after, start, opinions, [after.target_logits])
+    against = signals_of(after, start, opinions, [start.target_logits])
+    assert for_it.supported > 0.9
+    assert against.supported < -0.9
+    assert refusal(for_it, after, start) == ""
+    assert "against it" in refusal(against, after, start)
+
+
+def test_a_judged_gain_must_exceed_chance() -> None:
+    """The more, the fewer samples there are."""
+    right = np.arange(4000) % 2
+    for count, said in ((4000, ""), (40, "are needed")):
+        start = evidence(right[:count], right[:count])
+        after = evidence(
+            np.where(np.arange(4000) % 8 == 0, 1 - right, right)[:count], right[:count]
+        )
+        opinions = Opinions(np.full((count, 2), 0.5), np.zeros((count, 0), np.int64))
+        found = signals_of(after, start, opinions, [after.target_logits])
+        assert found.chance == pytest.approx(np.sqrt(0.125 / count))
+        found = replace(found, gain=0.05)
+        assert said in refusal(found, after, start)
+        assert bool(said) == bool(refusal(found, after, start))
+
+
+def test_a_clear_cut_is_taken_though_others_are_against_it() -> None:
+    """Two groups, far apart; the start's border runs through one, a quarter of all samples."""
+    group = np.repeat([0, 1], 60)
+    points = 9.0 * group[:, None] + np.random.default_rng(0).normal(size=(120, 2))
+    opinions = opinions_of(points, group, points, 2)
+    start = np.where((group == 1) & (points[:, 0] > 9), 0, group)
+    before, after = evidence(start, group), evidence(group, group)
+    found = signals_of(after, before, opinions, [before.target_logits] * 3)
+    assert found.supported < 0
+    assert found.is_clear_cut
+    assert found.gain == pytest.approx(found.differing / 2)
+    assert refusal(found, after, before) == ""
+    swapped = evidence(1 - group, group)  # a cut as clear, but most samples change their class
+    assert not signals_of(swapped, before, opinions).is_clear_cut
 
 
 def test_neighbours_by_a_slow_computation() -> None:

@@ -8,6 +8,7 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 
@@ -527,6 +528,7 @@ def _automatic(
     *,
     run: Path | None,
     evidence_samples: int,
+    progress: bool,
     **given: Any,
 ) -> Adapted:
     """`recipe="auto"`: the same network, with the weights of the training that was chosen; of a
@@ -557,6 +559,7 @@ def _automatic(
         init: str | None = None,
         watching: Sequence[Callback] = (),
         move: Move | None = None,
+        shown: bool = progress,
     ) -> Adapted:
         held_out = data.held_out
         if move is not None and held_out is not None:
@@ -572,6 +575,7 @@ def _automatic(
             run=folder,
             evidence_samples=evidence_samples,
             provenance=replace(known, init=init or known.init),
+            progress=shown,
             **{**given, "callbacks": [*given["callbacks"], *watching]},
         )
 
@@ -582,7 +586,11 @@ def _automatic(
     held_out, target = shaped.held_out, shaped.target
     assert target is not None
     choice, chosen, start = Automatic(
-        shaped.source, held_out, target, train, run, evidence_samples or 2000
+        *(shaped.source, held_out, target),
+        partial(train, shown=False),
+        run,
+        evidence_samples or EVIDENCE_SAMPLES,
+        progress,
     ).fit(network, changes)
     assert isinstance(chosen, Adapted)
     assert isinstance(start, Adapted)

@@ -1,19 +1,23 @@
 """What defaults give on many kinds of data: every method of every pair, one record each.
 
-python studies/defaults/defaults_train.py RECORDS.jsonl [SEED ...]
+python studies/defaults/defaults_train.py RECORDS.jsonl [auto | fixed] [SEED ...]
 
-Goes on where the file of records ends. Target labels are read for the record alone.
+`auto`: recipe "auto" and its source-only start alone, with every candidate's signals and accuracy,
+so that its choice can be made again from the records; `fixed`: the other methods alone. Goes on
+where the file of records ends. Target labels are read for the record alone.
 """
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
+from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -86,42 +90,58 @@ def methods(images: bool) -> dict[str, Recipe]:
     return found
 
 
-def records(name: str, seed: int) -> Iterator[dict[str, Any]]:
-    """One of every method, and of auto and its source-only network."""
-    pair, data = PAIRS[name], PAIRS[name].open()
-    common = {"pair": name, "kind": pair.kind, "shift": pair.shift, "frozen": name in FROZEN}
-    fresh = data.network(seed)
-    began = time.process_time()
-    auto = _adapted(data, copy.deepcopy(fresh), seed, recipe="auto", steps=STEPS, batch_size=BATCH)
-    seconds = time.process_time() - began
-    assert auto.baseline is not None
-    assert auto.choice is not None
-    yield {
-        **common,
-        "method": "source only",
-        "seed": seed,
-        "accuracy": _accuracy(auto.baseline, data),
-        "seconds": None,
-    }
+def auto_records(name: str, seed: int) -> Iterator[dict[str, Any]]:
+    """One of auto and one of its source-only network."""
+    data, common = PAIRS[name].open(), _common(name, seed)
+    with TemporaryDirectory() as folder:
+        began = time.process_time()
+        auto = _adapted(
+            *(data, data.network(seed), seed),
+            recipe="auto",
+            steps=STEPS,
+            batch_size=BATCH,
+            run=folder,
+        )
+        seconds = time.process_time() - began
+        assert auto.baseline is not None
+        assert auto.choice is not None
+        below = _accuracy(auto.baseline, data)
+        yield {**common, "method": "source only", "accuracy": below, "seconds": None}
+        tried = {}
+        for one in auto.choice.candidates:
+            tried[one.name] = {"signals": one.signals and asdict(one.signals)}
+            if one.signals is not None:
+                again = revgrad.load(Path(folder) / "candidates" / one.name, data.network(seed))
+                tried[one.name]["accuracy"] = _accuracy(again, data)
     yield {
         **common,
         "method": "auto",
-        "seed": seed,
         "accuracy": _accuracy(auto, data),
-        "baseline": _accuracy(auto.baseline, data),
+        "baseline": below,
         "seconds": round(seconds, 2),
         "chosen": auto.choice.chosen,
+        "candidates": tried,
     }
+
+
+def fixed_records(name: str, seed: int) -> Iterator[dict[str, Any]]:
+    """One of every other method."""
+    data = PAIRS[name].open()
     for method, recipe in methods(data.source_x.ndim == 4).items():
         began = time.process_time()
-        found = _adapted(data, copy.deepcopy(fresh), seed, recipe=recipe)
+        found = _adapted(data, data.network(seed), seed, recipe=recipe)
         yield {
-            **common,
+            **_common(name, seed),
             "method": method,
-            "seed": seed,
             "accuracy": _accuracy(found, data),
             "seconds": round(time.process_time() - began, 2),
         }
+
+
+def _common(name: str, seed: int) -> dict[str, Any]:
+    pair = PAIRS[name]
+    known = {"pair": name, "kind": pair.kind, "shift": pair.shift}
+    return {**known, "frozen": name in FROZEN, "seed": seed}
 
 
 def _adapted(data: PairData, network: Any, seed: int, **given: Any) -> revgrad.Adapted:
@@ -140,20 +160,26 @@ def _accuracy(found: revgrad.Adapted, data: PairData) -> float:
     return round(float(found.evaluate(data.target_x, data.target_y).accuracy or 0.0), 4)
 
 
-def main(path: Path, seeds: list[int]) -> None:
+#: What is trained of a pair and seed, by the name of one of its methods.
+PARTS = {"auto": auto_records, "plain": fixed_records}
+
+
+def main(path: Path, wanted: list[str], seeds: list[int]) -> None:
     torch.set_num_threads(1)
     logging.getLogger("revgrad").setLevel(logging.WARNING)
     lines = path.read_text().splitlines() if path.exists() else []
-    done = {(one["pair"], one["seed"]) for one in map(json.loads, lines)}
-    for seed in seeds:
-        for name in STUDIED:
-            if (name, seed) in done:
-                continue
-            made = [json.dumps(one) + "\n" for one in records(name, seed)]
-            with path.open("a") as file:
-                file.write("".join(made))
-            print(name, seed, flush=True)
+    done = {(one["pair"], one["seed"], one["method"]) for one in map(json.loads, lines)}
+    for seed, part, name in product(seeds, wanted, STUDIED):
+        if (name, seed, part) in done:
+            continue
+        made = [json.dumps(one) + "\n" for one in PARTS[part](name, seed)]
+        with path.open("a") as file:
+            file.write("".join(made))
+        print(name, seed, part, flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), [int(one) for one in sys.argv[2:]] or [0, 1, 2])
+    given = sys.argv[2:]
+    named = [{"auto": "auto", "fixed": "plain"}[one] for one in given if not one.isdigit()]
+    numbers = [int(one) for one in given if one.isdigit()]
+    main(Path(sys.argv[1]), named or list(PARTS), numbers or [0, 1, 2])

@@ -19,7 +19,6 @@ from torch import nn
 import revgrad
 from revgrad.errors import InputError
 from revgrad.estimators import DANNClassifier, DANNRegressor
-from revgrad.estimators.choice import ADAPTED, ALONE, MOVED
 from turned_moons import turned_moons
 
 MOONS = turned_moons(n=200)
@@ -27,7 +26,7 @@ X, Y, Z = MOONS.X, MOONS.y, MOONS.X_target
 
 
 def quick(**given: Any) -> DANNClassifier:
-    """One short training; recipe=None: the default's three."""
+    """One short training; recipe=None: the default, which makes several."""
     return DANNClassifier(**{"steps": 20, "recipe": "vectors", **given})
 
 
@@ -45,26 +44,32 @@ def test_two_moons_turned_by_35_degrees_as_it_is() -> None:
     """One picture; five others (seeds 100 to 104) ended at .990 to .995."""
     moons = turned_moons(seed=1)
     model = DANNClassifier(verbose=False).fit(moons.X, moons.y, X_target=moons.X_target)
-    assert model.choice_.chosen != ALONE
+    assert model.choice_.is_adapted
     assert model.score(moons.X_target, moons.y_target) > 0.95
 
 
 def test_nothing_adapted_is_handed_back_where_nothing_is_judged_better() -> None:
-    """The target is the same population: the source-only network, bit for bit, and no verdict."""
+    """The target is the same population: the source-only network, bit for bit."""
     model = quick(steps=60, baseline=True, recipe=None).fit(X, Y, X_target=X[::2])
-    assert model.choice_.chosen == ALONE
-    assert [one.name for one in model.choice_.tried] == [ALONE, ADAPTED, MOVED]
-    alone = quick(steps=60, held_out=0.1, method="source-only").fit(X, Y, X_target=X[::2])
-    assert same(model, alone)
-    with pytest.raises(AttributeError, match="nothing adapted was judged better"):
-        model.verdict_  # noqa: B018
+    assert not model.choice_.is_adapted
+    assert "source-only network is handed back" in model.choice_.sentence
+    assert model.choice_.sentence in model.verdict_.sentence
+    kept = model.adapted_.baseline.network.state_dict().values()
+    assert all(torch.equal(a, b) for a, b in zip(weights(model), kept, strict=True))
+
+
+def test_the_default_is_that_of_adapt() -> None:
+    model = quick(recipe=None).fit(X, Y, X_target=Z)
+    given = (X.astype(np.float32), Y), Z.astype(np.float32)
+    found = revgrad.adapt("perceptron", *given, steps=20, progress=False)
+    assert model.choice_ == found.choice
+    kept = found.network.state_dict().values()
+    assert all(torch.equal(a, b) for a, b in zip(weights(model), kept, strict=True))
 
 
 def test_what_is_said_of_the_training_is_done() -> None:
-    some = np.r_[Y[:2], [-1] * (len(Z) - 2)]
     assert quick().fit(X, Y, X_target=Z).choice_ is None
     assert quick(recipe=None, method="adversarial").fit(X, Y, X_target=Z).choice_ is None
-    assert quick(recipe=None).fit(X, Y, X_target=Z, y_target=some).choice_ is None
     assert quick(recipe=None).fit(X, Y).choice_ is None
 
 

@@ -4,12 +4,17 @@
     print(choice.sentence)
 
 Each candidate is judged beside the source-only network that it started from, where the two differ.
-Simple classifiers of the inputs, which learned from the source and share nothing with the network,
-say for every target sample what they hold of each class, and spread it among the target's
-neighbours. Samples that lie close together are of one class where the predictions are right. More
-certain and more varied predictions count a little. What a ruined network shows (a fall on held-out
-source, few classes predicted, features that explode) rules a candidate out, whatever else speaks
-for it. Where no candidate is judged better, the source-only network it is.
+Networks that were adapted in other ways: where a change is right, others come to it too; where it
+is an accident of one loss, they don't. Simple classifiers of the inputs, which learned from the
+source and share nothing with the network, say for every target sample what they hold of each class,
+and spread it among the target's neighbours. Samples that lie close together are of one class where
+the predictions are right. More certain and more varied predictions count a little.
+
+A candidate is ruled out, whatever else speaks for it, by what a ruined network shows (a fall on
+held-out source, few classes predicted, features that explode), where the other adapted networks are
+against it (unless it cuts the target where hardly a sample lies), and where its judged gain is
+within what the draw of the target's samples explains. Where no candidate is left, the source-only
+network it is.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +37,7 @@ from revgrad.diagnostics.certainty import (
 )
 from revgrad.diagnostics.early_signs import Look
 from revgrad.diagnostics.evidence import Evidence
-from revgrad.diagnostics.inputs import Array, given, shares_of
+from revgrad.diagnostics.inputs import Array, given, probabilities, shares_of
 from revgrad.diagnostics.second_opinion import descriptors
 from revgrad.errors import RunError
 
@@ -46,7 +51,11 @@ OPINION_SAMPLES = 2000
 #: Neighbours on the target, how much of theirs an opinion takes over, and how many times.
 NEIGHBOURS, SPREAD, SPREADINGS = 10, 0.8, 20
 #: What each signal counts; set on the open pairs of studies/defaults.
-WEIGHTS = {"agreed": 1.0, "smoother": 0.5, "surer": 0.1}
+WEIGHTS = {"supported": 0.6, "agreed": 0.2, "smoother": 0.6, "surer": 0.2}
+#: What makes a clear cut: see `Signals.is_clear_cut`.
+CLEAR_CUT, MOST_DIFFERING = 0.7, 0.33
+#: Standard deviations of the draw of the target's samples that a judged gain must exceed.
+CERTAIN = 2.0
 #: Inputs of more numbers are reduced to their first principal components.
 WIDEST, COMPONENTS = 256, 128
 #: Squares along a side of an image whose mean colours describe it.
@@ -77,7 +86,23 @@ class Signals:
         mutual information of target samples and predictions, as a share of the most
     differing
         share of the target's samples that it predicts otherwise than the start
+    supported
+        by how much more the other adapted networks hold of what it predicts than of what
+        the start predicts
+    chance
+        what the draw of the target's samples makes of the judged gain, in one standard
+        deviation: the more, the fewer they are and the more of them differ
+    cleaner
+        share of the target's neighbours whom the start predicts differently that it
+        predicts alike; 0 where that is within chance
     """
+
+    @property
+    def is_clear_cut(self) -> bool:
+        """Whether its borders run where the target has hardly a sample, and most samples of each
+        part keep the class that the start gave them: then that part is of this class, though
+        others don't come to it."""
+        return self.cleaner >= CLEAR_CUT and self.differing <= MOST_DIFFERING
 
     gain: float
     agreed: float
@@ -87,6 +112,9 @@ class Signals:
     variety: float
     information: float
     differing: float
+    supported: float = 0.0
+    chance: float = 0.0
+    cleaner: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -215,32 +243,66 @@ def _models(samples: int) -> list[Any]:
     ]
 
 
-def signals_of(after: Evidence, before: Evidence, opinions: Opinions) -> Signals:
-    """A candidate beside its start, on the same samples."""
+def signals_of(
+    after: Evidence, before: Evidence, opinions: Opinions, others: Sequence[Array] = ()
+) -> Signals:
+    """A candidate beside its start, on the same samples.
+
+    Parameters
+    ----------
+    others
+        logits of the other adapted networks on these samples
+    """
     classes = after.target_logits.shape[1]
     own, start = after.target_logits.argmax(axis=1), before.target_logits.argmax(axis=1)
     expected = effective_classes(shares_of(given(before.source_labels), classes))
+    differing = float((own != start).mean())
+    unlike = opinions.unlike_neighbours(start)
     found = {
+        "supported": support_of(own, others) - support_of(start, others),
         "agreed": opinions.held_of(own) - opinions.held_of(start),
-        "smoother": opinions.unlike_neighbours(start) - opinions.unlike_neighbours(own),
+        "smoother": unlike - opinions.unlike_neighbours(own),
         "surer": prediction_nuclear_norm(after.target_logits)
         - prediction_nuclear_norm(before.target_logits),
     }
-    return Signals(
-        gain=sum(WEIGHTS[name] * value for name, value in found.items()),
+    gain = sum(WEIGHTS[name] * value for name, value in found.items())
+    clearly = found["smoother"] > CERTAIN * math.sqrt(unlike / len(own))
+    signals = Signals(
+        gain=gain,
         **found,
         source_fall=_source_accuracy(before) - _source_accuracy(after),
         variety=(effective_classes(shares_of(own, classes)) - 1) / max(expected - 1, 1e-12),
         information=mutual_information(after.target_logits) / math.log(classes),
-        differing=float((own != start).mean()),
+        differing=differing,
+        chance=math.sqrt(max(differing, 1 / len(own)) / len(own)),
+        cleaner=found["smoother"] / unlike if clearly else 0.0,
     )
+    # of a clear cut, what differs is right or wrong as a whole: half of it is judged gained
+    return replace(signals, gain=max(gain, differing / 2)) if signals.is_clear_cut else signals
+
+
+def support_of(predicted: Array, others: Sequence[Array]) -> float:
+    """Mean over the samples and over networks of the probability of the predicted class."""
+    where = np.arange(len(predicted))
+    held = [float(probabilities(one)[where, predicted].mean()) for one in others]
+    return float(np.mean(held)) if held else 0.0
 
 
 def refusal(signals: Signals, after: Evidence, before: Evidence) -> str:
     """Why a candidate can't be chosen; "" where it can: no sign of harm, and a judged gain."""
-    sign = Look.at(before).sign(Look.at(after), len(given(before.source_labels)))
-    short = f"judged gain {100 * signals.gain:+.1f} points, {100 * NEEDED_GAIN:.1f} are needed"
-    return sign or (short if signals.gain < NEEDED_GAIN else "")
+    if sign := sign_of_harm(after, before):
+        return sign
+    if signals.supported <= 0 and not signals.is_clear_cut:
+        return "the networks that were adapted in other ways are against it"
+    needed = NEEDED_GAIN + CERTAIN * signals.chance
+    if signals.gain >= needed:
+        return ""
+    return f"judged gain {100 * signals.gain:+.1f} points, {100 * needed:.1f} are needed"
+
+
+def sign_of_harm(after: Evidence, before: Evidence) -> str:
+    """What a ruined network shows; "" for nothing."""
+    return Look.at(before).sign(Look.at(after), len(given(before.source_labels)))
 
 
 def choose(kind: str, candidates: Sequence[Candidate]) -> Choice:

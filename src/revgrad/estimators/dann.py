@@ -31,15 +31,6 @@ from revgrad.domains.arrays import ArrayStore
 from revgrad.domains.domain import HELD_OUT, Domain, Store
 from revgrad.domains.sparse import SparseStore, is_sparse
 from revgrad.errors import InputError
-from revgrad.estimators.choice import (
-    ADAPTED,
-    ALONE,
-    MOVED,
-    DefaultChoice,
-    choose,
-    judge,
-    moved_to,
-)
 from revgrad.estimators.samples import by_domain, known_labels
 from revgrad.networks.default import default_network
 from revgrad.networks.registry import build_network, build_with
@@ -159,17 +150,20 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         kept = self._started() if self.warm_start else None
         seed = self._seed()
         judged = self.baseline and target is not None
-        automatic = target is not None and self._is_automatic(source)
+        automatic = target is not None and self._is_automatic()
         held_out = self.held_out
         if held_out is None:
             held_out = HELD_OUT if judged or self.run or automatic else 0
 
-        def trained(
-            source: Domain, recipe: Recipe, run: Path | str | None = None, baseline: bool = False
-        ) -> Adapted:
-            changes: RecipeChanges = {**self._changes()} if automatic else {}
-            changes["seed"] = seed
-            return adapt(
+        changes: RecipeChanges = {**self._changes()} if automatic else {}
+        changes["seed"] = seed
+        recipe = self._recipe(source, target)
+        alone = recipe.method == "source-only"
+        with ExitStack() as stack:
+            run = self.run
+            if judged and not alone and run is None:  # the verdict reads what a run's folder holds
+                run = stack.enter_context(TemporaryDirectory(prefix="revgrad-"))
+            adapted = adapt(
                 self._build(source.shape, seed) if kept is None else copy.deepcopy(kept),
                 source,
                 target,
@@ -178,63 +172,20 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
                 recipe=AUTO if automatic else recipe,
                 held_out=held_out,
                 run=run,
-                baseline=baseline,
+                baseline=judged and not alone,
                 progress=self.verbose,
                 **changes,
             )
-
-        recipe = self._recipe(source, target)
-        adapted, self.choice_ = None, None
-        if target is not None and self._chooses(source, target):
-            source, recipe, adapted, self.choice_ = self._chosen(source, target, recipe, trained)
-        alone = recipe.method == "source-only"
-        with ExitStack() as stack:
-            run = self.run
-            if judged and not alone and run is None:  # the verdict reads what a run's folder holds
-                run = stack.enter_context(TemporaryDirectory(prefix="revgrad-"))
-            if adapted is None or run is not None:
-                adapted = trained(source, recipe, run, judged and not alone)
             self._verdict = adapted.verdict() if judged and not alone and self._names() else None
         self.adapted_ = adapted if self.run is not None else replace(adapted, run=None)
+        self.choice_ = adapted.choice
         assert adapted.result is not None  # it was trained just now
         self.n_steps_ = adapted.result.steps
         self._n_features_out = int(self._features(source.subset([0])).shape[1])
 
-    def _is_automatic(self, source: Domain) -> bool:
+    def _is_automatic(self) -> bool:
         """Whether the recipe is "auto"."""
         return False
-
-    def _chooses(self, source: Domain, target: Domain) -> bool:
-        """Whether nothing was said of how to train, and the data are of a kind with a choice."""
-        return False
-
-    def _chosen(
-        self,
-        source: Domain,
-        target: Domain,
-        recipe: Recipe,
-        trained: Callable[[Domain, Recipe], Adapted],
-    ) -> tuple[Domain, Recipe, Adapted, DefaultChoice]:
-        """The source and the recipe that were judged best on the target, without its labels."""
-        own, other = (
-            np.asarray(part.batch(np.arange(len(part))).inputs) for part in (source, target)
-        )
-        moved = Domain(
-            ArrayStore(moved_to(own, other), name="X"),
-            source.labels,
-            classes=source.classes,
-            name="source",
-        )
-        alone = recipe.changed({"method": "source-only"})
-        ways = {ALONE: (source, alone), ADAPTED: (source, recipe), MOVED: (moved, recipe)}
-        found: dict[str, Adapted] = {}
-        tried = []
-        for name, (data, way) in ways.items():
-            found[name] = trained(data, way)
-            tried.append(judge(name, other, found[name].probabilities(target)))
-        choice = choose(tried)
-        log.info("%s: %s", type(self).__name__, choice)
-        return (*ways[choice.chosen], found[choice.chosen], choice)
 
     def _recipe(self, source: Domain, target: Domain | None) -> Recipe:
         """The recipe for this kind of data, or the one that was given, with what was changed."""
@@ -403,8 +354,8 @@ class DANNClassifier(ClassifierMixin, _DANN):  # type: ignore[misc]
     samples, by domain-adversarial training (DANN: gradient reversal).
 
     Inputs are standardised inside. Fitted: `classes_`, `adapted_` (an `Adapted`), `network_`,
-    `n_features_in_`, `feature_names_in_` (of a data frame), `n_steps_`, `choice_` (a
-    `DefaultChoice`; None where nothing was chosen); with baseline, `verdict_`.
+    `n_features_in_`, `feature_names_in_` (of a data frame), `n_steps_`, `choice_` (what "auto"
+    tried, what it handed back and why; None of another recipe); with baseline, `verdict_`.
 
     Parameters
     ----------
@@ -415,11 +366,10 @@ class DANNClassifier(ClassifierMixin, _DANN):  # type: ignore[misc]
     layer
         where the domain classifier is attached; None: the network's own choice
     recipe
-        a whole way of training: a `Recipe` or its name; None: by the kind of data, "series" or, for
-        images of uint8 and sparse matrices, "auto"; for vectors a choice without target labels
-        among source only, "vectors" and the same with the source moved to the target's means and
-        deviations
-        (`choice_` says which; with a `method` or `y_target`, "vectors")
+        a whole way of training: a `Recipe` or its name; None: "auto", as of `adapt`: source only
+        first, a few ways to adapt from there, and the one that is judged best without target
+        labels, or source only (`choice_` says why). With a `method` and no recipe, that method
+        with the settings for this kind of data: "vectors", "series", "recommended"
     method, steps, batch_size, learning_rate, adaptation_factor, domain_classifier, device
         fields of the recipe and of its settings; None: as the recipe has them
     baseline
@@ -492,23 +442,8 @@ class DANNClassifier(ClassifierMixin, _DANN):  # type: ignore[misc]
     def _default_recipe(self, source: Domain) -> Recipe:
         return RECOMMENDED if source.is_images else SERIES if len(source.shape) == 2 else VECTORS
 
-    def _is_automatic(self, source: Domain) -> bool:
-        by_kind = source.is_images or isinstance(source.store, SparseStore)
-        return self.method is None and (self.recipe == AUTO or (self.recipe is None and by_kind))
-
-    def _chooses(self, source: Domain, target: Domain) -> bool:
-        said = self.recipe is not None or self.method is not None or target.labelled_count > 0
-        sparse = isinstance(source.store, SparseStore)
-        return len(source.shape) == 1 and not sparse and not said
-
-    def _no_verdict(self) -> str:
-        choice = getattr(self, "choice_", None)
-        if choice is None or choice.chosen != ALONE:
-            return super()._no_verdict()
-        return (
-            "there is nothing to compare: nothing adapted was judged better than the source-only "
-            f"network, which was handed back: {choice}; recipe='vectors' adapts anyway"
-        )
+    def _is_automatic(self) -> bool:
+        return self.method is None and self.recipe in (None, AUTO)
 
 
 class DANNRegressor(RegressorMixin, _DANN):  # type: ignore[misc]
