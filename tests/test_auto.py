@@ -15,7 +15,6 @@ from revgrad import adapt, from_arrays, load, verdict
 from revgrad.auto import Ladder, data_kind, default_steps, ema_decay
 from revgrad.diagnostics.choice import (
     CHOICE,
-    WEIGHTS,
     Candidate,
     Opinions,
     Signals,
@@ -32,8 +31,9 @@ from revgrad.domains.domain import Domain
 from revgrad.errors import InputError, RunError
 from revgrad.objectives import Losses
 from revgrad.objectives.losses import mean_label_loss
+from revgrad.preprocessing import Preprocessing
 from revgrad.tasks.losses import cross_entropy
-from revgrad.training.run import CANDIDATES
+from revgrad.training.run import BASELINE, CANDIDATES
 from tiny import digest
 
 
@@ -89,6 +89,26 @@ def test_it_gains_or_hands_back_source_only(tmp_path: Path) -> None:
     repeated = fitted(x, run)
     assert repeated.choice == found.choice
     assert digest(repeated.network.state_dict()) == digest(found.network.state_dict())
+
+
+def test_uneven_coordinates_get_a_start_by_gradient_descent_too(tmp_path: Path) -> None:
+    (own, y), (other, _) = blobs(200, 0), blobs(150, 1, shift=0.7)
+    scale = np.array([1.0, 1.0, 0.05, 0.05], dtype=np.float32)
+    given = {"preprocessing": Preprocessing.identity(), "layer": "3", "progress": False}
+    short: Any = {"steps": 40, "batch_size": 32}
+    run = tmp_path / "run"
+    found = adapt(network(), (own * scale, y), other * scale, run=run, **given, **short)
+    starts = [run / CANDIDATES / f"source-only-{name}" for name in ("adam", "descent")]
+    made = [load(start, network(5)) for start in starts]
+    kept = digest(load(run / BASELINE, network(5)).network.state_dict())
+    assert kept in [digest(one.network.state_dict()) for one in made]
+    assert found.baseline is not None
+    assert digest(found.baseline.network.state_dict()) == kept
+    again = adapt(network(), (own * scale, y), other * scale, run=run, **given, **short)
+    assert again.choice == found.choice
+    even = adapt(network(), (own, y), other, run=tmp_path / "even", **given, **short)
+    assert not list((tmp_path / "even" / CANDIDATES).glob("source-only*"))
+    assert even.baseline is not None
 
 
 def test_poisoned_target_labels_change_nothing() -> None:
@@ -233,19 +253,22 @@ def test_signals_say_what_they_mean() -> None:
     start = evidence(np.where(np.arange(40) < 12, 1 - right, right), right)
     better, collapsed = evidence(right, right), evidence(np.zeros(40, int), right)
     forgotten = evidence(right, 1 - right)
-    own = signals_of(start, start, opinions, [better.target_logits])
+    own = signals_of(start, start, [opinions], [better.target_logits])
     assert (own.gain, own.source_fall, own.differing) == (0.0, 0.0, 0.0)
-    gained = signals_of(better, start, opinions, [better.target_logits])
+    gained = signals_of(better, start, [opinions], [better.target_logits])
     assert gained.differing == pytest.approx(0.3)
     assert gained.smoother > 0.1
     assert gained.agreed > 0.1
-    parts = {name: getattr(gained, name) for name in WEIGHTS}
-    weighed = sum(WEIGHTS[n] * value for n, value in parts.items())
-    assert gained.gain == pytest.approx(max(weighed, gained.differing / 2))
+    best = sorted([gained.agreed, gained.smoother, gained.supported])[1:]
+    assert gained.gain == pytest.approx(0.8 * sum(best))
+    # in two scales: the one that likes it less
+    unlike = Opinions(1 - opinions.probabilities, opinions.neighbours)
+    both = signals_of(better, start, [opinions, unlike], [])
+    assert both.agreed < 0 < gained.agreed
     assert refusal(gained, better, start) == ""
-    assert "collapse" in refusal(signals_of(collapsed, start, opinions), collapsed, start)
+    assert "collapse" in refusal(signals_of(collapsed, start, [opinions]), collapsed, start)
     assert "fell from 1.00 to 0.00" in refusal(gained, forgotten, start)
-    assert "against it" in refusal(own, start, start)
+    assert "two of three views" in refusal(own, start, start)
 
 
 def test_other_networks_speak_for_a_candidate_or_against_it() -> None:
@@ -257,15 +280,6 @@ def test_other_networks_speak_for_a_candidate_or_against_it() -> None:
             held.append(np.exp(row[predicted]) / np.exp(row).sum())
     assert support_of(own, list(others)) == pytest.approx(np.mean(held))
     assert support_of(own, []) == 0.0
-    right = np.arange(40) % 2
-    opinions = opinions_of(right[:, None] * 1.0, right, right[:, None] * 1.0, 2)
-    start, after = evidence(1 - right, right), evidence(right, right)
-    for_it = signals_of(after, start, opinions, [after.target_logits])
-    against = signals_of(after, start, opinions, [start.target_logits])
-    assert for_it.supported > 0.9
-    assert against.supported < -0.9
-    assert refusal(for_it, after, start) == ""
-    assert "against it" in refusal(against, after, start)
 
 
 def test_a_judged_gain_must_exceed_chance() -> None:
@@ -277,27 +291,38 @@ def test_a_judged_gain_must_exceed_chance() -> None:
             np.where(np.arange(4000) % 8 == 0, 1 - right, right)[:count], right[:count]
         )
         opinions = Opinions(np.full((count, 2), 0.5), np.zeros((count, 0), np.int64))
-        found = signals_of(after, start, opinions, [after.target_logits])
+        found = signals_of(after, start, [opinions], [after.target_logits])
         assert found.chance == pytest.approx(np.sqrt(0.125 / count))
-        found = replace(found, gain=0.05)
+        found = replace(found, gain=0.05, agreed=0.1)
         assert said in refusal(found, after, start)
         assert bool(said) == bool(refusal(found, after, start))
 
 
-def test_a_clear_cut_is_taken_though_others_are_against_it() -> None:
-    """Two groups, far apart; the start's border runs through one, a quarter of all samples."""
-    group = np.repeat([0, 1], 60)
-    points = 9.0 * group[:, None] + np.random.default_rng(0).normal(size=(120, 2))
-    opinions = opinions_of(points, group, points, 2)
-    start = np.where((group == 1) & (points[:, 0] > 9), 0, group)
-    before, after = evidence(start, group), evidence(group, group)
-    found = signals_of(after, before, opinions, [before.target_logits] * 3)
-    assert found.supported < 0
-    assert found.is_clear_cut
-    assert found.gain == pytest.approx(found.differing / 2)
-    assert refusal(found, after, before) == ""
-    swapped = evidence(1 - group, group)  # a cut as clear, but most samples change their class
-    assert not signals_of(swapped, before, opinions).is_clear_cut
+def test_two_of_three_views_must_speak_for_it() -> None:
+    right = np.arange(400) % 2
+    start, after = evidence(1 - right, right), evidence(right, right)
+    base = Signals(0.3, 0.2, 0.2, 0.0, 0.0, 1.0, 0.5, 0.2, 0.2)
+    assert base.views == (0.2, 0.2, 0.2)
+    for one in ("agreed", "smoother", "supported"):
+        assert refusal(replace(base, **{one: -0.1}), after, start) == ""
+        for other in ("agreed", "smoother", "supported"):
+            if other != one:
+                against = replace(base, **{one: -0.1, other: -0.1})
+                assert "two of three views" in refusal(against, after, start)
+    much = replace(base, agreed=-0.1, differing=0.4)
+    assert "changes 40% of the predictions" in refusal(much, after, start)
+    assert refusal(replace(much, agreed=0.1), after, start) == ""
+
+
+def test_each_domain_in_its_own_scale() -> None:
+    """A sensor that reads otherwise: in its own scale the target is told right."""
+    random = np.random.default_rng(0)
+    labels = np.arange(200) % 2
+    own, other = (labels[:, None] + 0.1 * random.normal(size=(200, 2)) for _ in range(2))
+    moved = 3 * other + 5
+    by_source, apart = (opinions_of(own, labels, moved, 2, apart=one) for one in (False, True))
+    assert apart.held_of(labels) > 0.9
+    assert by_source.held_of(labels) < 0.7
 
 
 def test_neighbours_by_a_slow_computation() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from revgrad._system import disk_errors
 from revgrad.adapter import DomainAdapter
@@ -52,6 +52,7 @@ from revgrad.errors import NonFiniteLossError, RunError
 from revgrad.evaluation import features_at
 from revgrad.networks.registry import blueprint_of
 from revgrad.objectives import AdversarialConsistency, Noise
+from revgrad.preprocessing import Preprocessing
 from revgrad.recipes import RECOMMENDED, STABILISED, Recipe, RecipeChanges, recipe_named
 from revgrad.schedules import Annealed, Constant, RampUp
 from revgrad.tasks import Task
@@ -79,6 +80,8 @@ SMALL_CLASSIFIER = (128,)
 REVERSAL, STEP_BACK = 0.3, 0.1
 #: The learning rate of gradient descent, with momentum and limited gradients, on the source.
 DESCENT_RATE = 0.03
+#: Median deviation of the coordinates, over their root mean square, below which they are uneven.
+UNEVEN = 0.6
 #: Gain in held-out source accuracy for which Adam's start is taken, where it is more than chance.
 KNOWS_MORE = 0.01
 #: The learning rate of consistency, which must let classes spread along the target's clusters.
@@ -167,10 +170,10 @@ def settled(
 class Ladder:
     """What is trained: the source-only start, and ways to adapt from there.
 
-    `plainer`: the same start by gradient descent, whose steps don't depend on the coordinates of
-    the data. Where it knows the held-out source as well, it is the start: Adam, which gives every
-    coordinate steps of one size, learns what hardly varies in the source like what does, and pays
-    for it on the target.
+    `plainer`: the same start by gradient descent, for vectors whose coordinates vary unevenly (as
+    principal components do). Adam, which gives every coordinate steps of one size, learns from
+    those that hardly vary in the source as from the others, and pays for it on the target; where
+    descent knows the held-out source as well, it is the start.
     """
 
     start: Recipe
@@ -205,7 +208,7 @@ class Ladder:
         start = source_only(base)
         said = "optimiser" in changes or "learning_rate" in changes
         descent = {"optimiser": "sgd", "learning_rate": Annealed(DESCENT_RATE, 10.0, 0.75)}
-        if said or kind in ("images", "other"):
+        if said or kind != "vectors":
             return Ladder(start, tuple(rungs))
         plainer = replace(start, settings=replace(start.settings, **descent))
         return Ladder(start, tuple(rungs), plainer)
@@ -322,15 +325,16 @@ class Automatic:
         return choice, handed, start
 
     def _start(self, network: nn.Module, ladder: Ladder) -> Trained:
-        """The source-only network: by gradient descent where that knows the held-out source as
-        well as the recipe's optimiser does."""
+        """The source-only network: by gradient descent where inputs are uneven, and that knows the
+        held-out source as well as the recipe's optimiser does."""
 
         def trained(recipe: Recipe, name: str) -> Trained:
             bar = self._bar("source only")
             return self.train(copy.deepcopy(network), recipe, self._folder(name), None, bar, None)
 
-        if ladder.plainer is None:
+        if ladder.plainer is None or not self._is_uneven(network, ladder.start):
             return trained(ladder.start, BASELINE)
+        log.info("auto: inputs vary unevenly: source only by gradient descent too")
         usual = trained(ladder.start, f"{CANDIDATES}/{SOURCE_ONLY}-adam")
         name, start = f"{SOURCE_ONLY}-adam", usual
         try:
@@ -345,6 +349,19 @@ class Automatic:
             (self.run / BASELINE).mkdir(exist_ok=True)
             hand_over(self.run / CANDIDATES / name, self.run / BASELINE)
         return start
+
+    def _is_uneven(self, network: nn.Module, recipe: Recipe) -> bool:
+        """Whether half of the coordinates, as the network gets them, vary much less than most of
+        the whole does."""
+        prepare = recipe.preprocessing
+        if isinstance(prepare, str):
+            prepare = Preprocessing.suited(network, self.source, self.target)
+        shown = self.source.sample(OPINION_SAMPLES)
+        inputs = prepare(shown.batch(np.arange(len(shown)), augment=False).inputs)
+        if not isinstance(inputs, Tensor) or not inputs.is_floating_point():
+            return False
+        spread = inputs.double().std(dim=0)
+        return float(spread.median()) < UNEVEN * float(spread.square().mean().sqrt())
 
     def _known_more(self, one: Trained, other: Trained) -> tuple[float, float]:
         """By how much `one` is right more often than `other` on held-out source (or, without, on
@@ -417,7 +434,7 @@ class _Judge:
     target: Domain
     class_logits: ClassLogits
     start: Evidence
-    opinions: Opinions
+    opinions: tuple[Opinions, ...]
     move: Move | None
 
     @staticmethod
@@ -428,7 +445,10 @@ class _Judge:
         evidence = _evidence(start, held_out, target, logits)
         own, other = (_described(part, kind, start) for part in (known, target))
         labels = np.asarray(known.labels).astype(np.int64)
-        opinions = opinions_of(own, labels, other, evidence.target_logits.shape[1])
+        classes = evidence.target_logits.shape[1]
+        opinions = tuple(
+            opinions_of(own, labels, other, classes, apart=apart) for apart in (False, True)
+        )
         move = Move.of(given.source, given.target) if can_move(given.source) else None
         return _Judge(held_out, target, logits, evidence, opinions, move)
 

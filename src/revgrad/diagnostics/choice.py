@@ -3,18 +3,20 @@
     choice = choose("images", candidates)
     print(choice.sentence)
 
-Each candidate is judged beside the source-only network that it started from, where the two differ.
-Networks that were adapted in other ways: where a change is right, others come to it too; where it
-is an accident of one loss, they don't. Simple classifiers of the inputs, which learned from the
-source and share nothing with the network, say for every target sample what they hold of each class,
-and spread it among the target's neighbours. Samples that lie close together are of one class where
-the predictions are right. More certain and more varied predictions count a little.
+Each candidate is judged beside the source-only network that it started from, where the two differ,
+in three views that share nothing:
 
-A candidate is ruled out, whatever else speaks for it, by what a ruined network shows (a fall on
-held-out source, few classes predicted, features that explode), where the other adapted networks are
-against it (unless it cuts the target where hardly a sample lies), and where its judged gain is
-within what the draw of the target's samples explains. Where no candidate is left, the source-only
-network it is.
+- the other candidates: where a change is right, networks that were adapted in other ways come to it
+  too; where it is an accident of one loss, they don't;
+- simple classifiers of the inputs, which learned from the source and know nothing of any network,
+  in the source's scale and in each domain's own, spread among the target's neighbours;
+- the target's own shape: samples that lie close together are of one class where predictions are
+  right, again in both scales.
+
+Two of them must speak for it, and by more than the draw of the target's samples explains; a view
+that disagrees with itself in the other scale speaks against. A candidate is ruled out, whatever
+speaks for it, by what a ruined network shows: a fall on held-out source, few classes predicted,
+features that explode. Where no candidate is left, the source-only network it is.
 """
 
 from __future__ import annotations
@@ -50,12 +52,13 @@ NEEDED_GAIN = 0.01
 OPINION_SAMPLES = 2000
 #: Neighbours on the target, how much of theirs an opinion takes over, and how many times.
 NEIGHBOURS, SPREAD, SPREADINGS = 10, 0.8, 20
-#: What each signal counts; set on the open pairs of studies/defaults.
-WEIGHTS = {"supported": 0.6, "agreed": 0.2, "smoother": 0.6, "surer": 0.2}
-#: What makes a clear cut: see `Signals.is_clear_cut`.
-CLEAR_CUT, MOST_DIFFERING = 0.7, 0.33
+#: The judged gain is this share of what the two views that like it best say, together.
+TRUE_SHARE = 0.8
+#: Share of the target's samples that a candidate may predict otherwise than the start where the
+#: classifiers of the inputs are against it.
+MOST_DIFFERING = 0.3
 #: Standard deviations of the draw of the target's samples that a judged gain must exceed.
-CERTAIN = 2.0
+CERTAIN = 1.0
 #: Inputs of more numbers are reduced to their first principal components.
 WIDEST, COMPONENTS = 256, 128
 #: Squares along a side of an image whose mean colours describe it.
@@ -69,12 +72,14 @@ class Signals:
     Attributes
     ----------
     gain
-        judged, in shares of the target's samples: the others, weighed (`WEIGHTS`)
+        judged, in shares of the target's samples: of what the two views that like it best
+        say
     agreed
         by how much more the simple classifiers hold of what it predicts than of what the
-        start predicts
+        start predicts; in the scale where that is less
     smoother
-        by how much fewer of the target's neighbours it predicts differently
+        by how much fewer of the target's neighbours it predicts differently; in the scale
+        where that is less
     surer
         by how much more certain and varied its target predictions are: the difference of
         their nuclear norms, each as a share of the largest that there can be
@@ -92,17 +97,7 @@ class Signals:
     chance
         what the draw of the target's samples makes of the judged gain, in one standard
         deviation: the more, the fewer they are and the more of them differ
-    cleaner
-        share of the target's neighbours whom the start predicts differently that it
-        predicts alike; 0 where that is within chance
     """
-
-    @property
-    def is_clear_cut(self) -> bool:
-        """Whether its borders run where the target has hardly a sample, and most samples of each
-        part keep the class that the start gave them: then that part is of this class, though
-        others don't come to it."""
-        return self.cleaner >= CLEAR_CUT and self.differing <= MOST_DIFFERING
 
     gain: float
     agreed: float
@@ -114,7 +109,12 @@ class Signals:
     differing: float
     supported: float = 0.0
     chance: float = 0.0
-    cleaner: float = 0.0
+
+    @property
+    def views(self) -> tuple[float, float, float]:
+        """What the three views say, the least first."""
+        least, middle, most = sorted((self.supported, self.agreed, self.smoother))
+        return least, middle, most
 
 
 @dataclass(frozen=True)
@@ -197,11 +197,14 @@ class Opinions:
         return float((predicted[self.neighbours] != predicted[:, None]).mean())
 
 
-def opinions_of(own: Array, labels: Array, other: Array, classes: int) -> Opinions:
+def opinions_of(
+    own: Array, labels: Array, other: Array, classes: int, *, apart: bool = False
+) -> Opinions:
     """Logistic regression and nearest neighbours of source descriptors (m, d), asked about
     those of the target (n, d); what they say is then spread among the target's neighbours
-    (p ← (1 − α) p₀ + α mean of the neighbours' p; Zhou et al. 2004)."""
-    known, asked = _standardised(own, other)
+    (p ← (1 − α) p₀ + α mean of the neighbours' p; Zhou et al. 2004). Both are standardised
+    by the source's mean and deviation; `apart`: each domain by its own."""
+    known, asked = _standardised(own, other, apart)
     present = np.unique(labels)
     said = np.zeros((len(asked), classes))
     if len(present) == 1:
@@ -244,12 +247,17 @@ def _models(samples: int) -> list[Any]:
 
 
 def signals_of(
-    after: Evidence, before: Evidence, opinions: Opinions, others: Sequence[Array] = ()
+    after: Evidence,
+    before: Evidence,
+    opinions: Sequence[Opinions],
+    others: Sequence[Array] = (),
 ) -> Signals:
     """A candidate beside its start, on the same samples.
 
     Parameters
     ----------
+    opinions
+        in the source's scale, and in each domain's own
     others
         logits of the other adapted networks on these samples
     """
@@ -257,28 +265,20 @@ def signals_of(
     own, start = after.target_logits.argmax(axis=1), before.target_logits.argmax(axis=1)
     expected = effective_classes(shares_of(given(before.source_labels), classes))
     differing = float((own != start).mean())
-    unlike = opinions.unlike_neighbours(start)
-    found = {
-        "supported": support_of(own, others) - support_of(start, others),
-        "agreed": opinions.held_of(own) - opinions.held_of(start),
-        "smoother": unlike - opinions.unlike_neighbours(own),
-        "surer": prediction_nuclear_norm(after.target_logits)
+    found = Signals(
+        gain=0.0,
+        agreed=min(one.held_of(own) - one.held_of(start) for one in opinions),
+        smoother=min(one.unlike_neighbours(start) - one.unlike_neighbours(own) for one in opinions),
+        surer=prediction_nuclear_norm(after.target_logits)
         - prediction_nuclear_norm(before.target_logits),
-    }
-    gain = sum(WEIGHTS[name] * value for name, value in found.items())
-    clearly = found["smoother"] > CERTAIN * math.sqrt(unlike / len(own))
-    signals = Signals(
-        gain=gain,
-        **found,
         source_fall=_source_accuracy(before) - _source_accuracy(after),
         variety=(effective_classes(shares_of(own, classes)) - 1) / max(expected - 1, 1e-12),
         information=mutual_information(after.target_logits) / math.log(classes),
         differing=differing,
+        supported=support_of(own, others) - support_of(start, others),
         chance=math.sqrt(max(differing, 1 / len(own)) / len(own)),
-        cleaner=found["smoother"] / unlike if clearly else 0.0,
     )
-    # of a clear cut, what differs is right or wrong as a whole: half of it is judged gained
-    return replace(signals, gain=max(gain, differing / 2)) if signals.is_clear_cut else signals
+    return replace(found, gain=TRUE_SHARE * sum(found.views[1:]))
 
 
 def support_of(predicted: Array, others: Sequence[Array]) -> float:
@@ -292,8 +292,21 @@ def refusal(signals: Signals, after: Evidence, before: Evidence) -> str:
     """Why a candidate can't be chosen; "" where it can: no sign of harm, and a judged gain."""
     if sign := sign_of_harm(after, before):
         return sign
-    if signals.supported <= 0 and not signals.is_clear_cut:
-        return "the networks that were adapted in other ways are against it"
+    if signals.views[1] <= 0:
+        said = ", ".join(
+            f"{name} {100 * value:+.1f}"
+            for name, value in (
+                ("the other adapted networks", signals.supported),
+                ("classifiers of the inputs", signals.agreed),
+                ("neighbours in the target", signals.smoother),
+            )
+        )
+        return f"two of three views must speak for it: {said}"
+    if signals.agreed < 0 and signals.differing > MOST_DIFFERING:
+        return (
+            f"it changes {signals.differing:.0%} of the predictions, and classifiers of the inputs "
+            "are against it"
+        )
     needed = NEEDED_GAIN + CERTAIN * signals.chance
     if signals.gain >= needed:
         return ""
@@ -339,17 +352,24 @@ def image_descriptors(images: np.ndarray) -> Array:
     return np.concatenate([descriptors(images), *(part.reshape(n, -1) for part in parts)], axis=1)
 
 
-def _standardised(own: Array, other: Array) -> tuple[Array, Array]:
-    """Both by the source's mean and deviation; of wide ones the source's principal components."""
-    spread = own.std(axis=0)
-    scale = spread + 0.1 * float(spread.mean()) + 1e-12  # what hardly varies stays small
-    known, asked = ((part - own.mean(axis=0)) / scale for part in (own, other))
+def _standardised(own: Array, other: Array, apart: bool) -> tuple[Array, Array]:
+    """By the source's mean and deviation, or each by its own; of wide ones the source's principal
+    components."""
+    known = _scaled(own, own)
+    asked = _scaled(other, other if apart else own)
     if known.shape[1] > WIDEST:
         from sklearn.decomposition import PCA
 
         reduced = PCA(min(COMPONENTS, len(known)), random_state=0).fit(known)
         known, asked = reduced.transform(known), reduced.transform(asked)
     return known, asked
+
+
+def _scaled(values: Array, by: Array) -> Array:
+    spread = by.std(axis=0)
+    scale = spread + 0.1 * float(spread.mean()) + 1e-12  # what hardly varies stays small
+    found: Array = (values - by.mean(axis=0)) / scale
+    return found
 
 
 def _source_accuracy(evidence: Evidence) -> float:
