@@ -53,7 +53,7 @@ from revgrad.evaluation import features_at
 from revgrad.networks.registry import blueprint_of
 from revgrad.objectives import AdversarialConsistency, Noise
 from revgrad.preprocessing import Preprocessing
-from revgrad.recipes import RECOMMENDED, STABILISED, Recipe, RecipeChanges, recipe_named
+from revgrad.recipes import RECOMMENDED, SERIES, STABILISED, Recipe, RecipeChanges, recipe_named
 from revgrad.schedules import Annealed, Constant, RampUp
 from revgrad.tasks import Task
 from revgrad.training.callbacks import Callback, ProgressBar, TrainingResult
@@ -205,13 +205,16 @@ class Ladder:
                 consistent = replace(consistent, settings=settings)
             rungs.append(_from_start("consistency", consistent, height(1.0)))
             rungs.append(replace(rungs[-1], name="consistency-moved", moved=True))
+        if kind == "series":  # its own recipe has a whole reversal, in place of the weak one
+            whole, _ = settled(SERIES, network, samples, changes)
+            rungs[0] = Rung("series", whole, fresh=True)
         start = source_only(base)
         said = "optimiser" in changes or "learning_rate" in changes
-        descent = {"optimiser": "sgd", "learning_rate": Annealed(DESCENT_RATE, 10.0, 0.75)}
         if said or kind != "vectors":
             return Ladder(start, tuple(rungs))
-        plainer = replace(start, settings=replace(start.settings, **descent))
-        return Ladder(start, tuple(rungs), plainer)
+        rate = Annealed(DESCENT_RATE, 10.0, 0.75)
+        descent = replace(start.settings, optimiser="sgd", learning_rate=rate)
+        return Ladder(start, tuple(rungs), replace(start, settings=descent))
 
 
 def source_only(recipe: Recipe) -> Recipe:
