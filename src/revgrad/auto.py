@@ -53,7 +53,15 @@ from revgrad.evaluation import features_at
 from revgrad.networks.registry import blueprint_of
 from revgrad.objectives import AdversarialConsistency, Noise
 from revgrad.preprocessing import Preprocessing
-from revgrad.recipes import RECOMMENDED, SERIES, STABILISED, Recipe, RecipeChanges, recipe_named
+from revgrad.recipes import (
+    RECOMMENDED,
+    SERIES,
+    STABILISED,
+    VECTORS,
+    Recipe,
+    RecipeChanges,
+    recipe_named,
+)
 from revgrad.schedules import Annealed, Constant, RampUp
 from revgrad.tasks import Task
 from revgrad.training.callbacks import Callback, ProgressBar, TrainingResult
@@ -205,9 +213,10 @@ class Ladder:
                 consistent = replace(consistent, settings=settings)
             rungs.append(_from_start("consistency", consistent, height(1.0)))
             rungs.append(replace(rungs[-1], name="consistency-moved", moved=True))
-        if kind == "series":  # its own recipe has a whole reversal, in place of the weak one
-            whole, _ = settled(SERIES, network, samples, changes)
-            rungs[0] = Rung("series", whole, fresh=True)
+            # the kind's own recipe, in place of the weak reversal: labels of a network that is not
+            # sure of its classes yet can still travel along the target's clusters
+            own = VECTORS if kind == "vectors" else SERIES
+            rungs[0] = Rung(kind, settled(own, network, samples, changes)[0], fresh=True)
         start = source_only(base)
         said = "optimiser" in changes or "learning_rate" in changes
         if said or kind != "vectors":

@@ -267,7 +267,7 @@ def test_auto_by_name_tries_several_ways_and_says_what_it_handed_back() -> None:
     choice = found.adapted_.choice
     assert choice is not None
     assert {one.name for one in choice.candidates} == {
-        *("stabilised", "kernel-matching", "consistency", "consistency-moved"),
+        *("vectors", "kernel-matching", "consistency", "consistency-moved"),
     }
     assert found.n_steps_ in (20, 10)
     alone = quick(recipe="auto", method=None, steps=20).fit(X, Y)

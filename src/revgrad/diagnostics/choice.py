@@ -14,9 +14,14 @@ in three views that share nothing:
   right, again in both scales.
 
 Two of them must speak for it, and by more than the draw of the target's samples explains; a view
-that disagrees with itself in the other scale speaks against. A candidate is ruled out, whatever
-speaks for it, by what a ruined network shows: a fall on held-out source, few classes predicted,
-features that explode. Where no candidate is left, the source-only network it is.
+that disagrees with itself in the other scale speaks against. One alone will do where a candidate
+cuts the target where hardly a sample lies and most samples keep their class. Where the classifiers
+of the inputs don't speak for it, the candidate may change few predictions only, and no other that
+is sound may contradict it: the same shapes can then be named in two ways, and nothing tells which.
+
+A candidate is ruled out, whatever speaks for it, by what a ruined network shows: a fall on held-out
+source, few classes predicted, features that explode. Where no candidate is left, the source-only
+network it is.
 """
 
 from __future__ import annotations
@@ -37,6 +42,7 @@ from revgrad.diagnostics.certainty import (
     mutual_information,
     prediction_nuclear_norm,
 )
+from revgrad.diagnostics.consensus import agreements
 from revgrad.diagnostics.early_signs import Look
 from revgrad.diagnostics.evidence import Evidence
 from revgrad.diagnostics.inputs import Array, given, probabilities, shares_of
@@ -54,9 +60,14 @@ OPINION_SAMPLES = 2000
 NEIGHBOURS, SPREAD, SPREADINGS = 10, 0.8, 20
 #: The judged gain is this share of what the two views that like it best say, together.
 TRUE_SHARE = 0.8
-#: Share of the target's samples that a candidate may predict otherwise than the start where the
-#: classifiers of the inputs are against it.
-MOST_DIFFERING = 0.3
+#: What a view must say to speak for a candidate, and what the other networks may say against one
+#: that both other views speak for.
+SPEAKS, STRONGLY_AGAINST = 0.005, -0.15
+#: Where the classifiers of the inputs don't speak for a candidate: the share of the target's
+#: samples that it may predict otherwise than the start, and its least agreement with another.
+MOST_DIFFERING, CONTRADICTS = 0.3, 0.2
+#: Share of the start's unlike neighbours that a clear cut makes alike.
+CLEAR_CUT = 0.7
 #: Standard deviations of the draw of the target's samples that a judged gain must exceed.
 CERTAIN = 1.0
 #: Inputs of more numbers are reduced to their first principal components.
@@ -97,6 +108,12 @@ class Signals:
     chance
         what the draw of the target's samples makes of the judged gain, in one standard
         deviation: the more, the fewer they are and the more of them differ
+    cleaner
+        share of the target's neighbours whom the start predicts differently that it
+        predicts alike; 0 where that is within chance
+    alike
+        its least agreement with another adapted network, beyond chance: 0 where it is as
+        that of their shares of classes, below where they contradict each other
     """
 
     gain: float
@@ -109,12 +126,19 @@ class Signals:
     differing: float
     supported: float = 0.0
     chance: float = 0.0
+    cleaner: float = 0.0
+    alike: float = 1.0
 
     @property
     def views(self) -> tuple[float, float, float]:
         """What the three views say, the least first."""
         least, middle, most = sorted((self.supported, self.agreed, self.smoother))
         return least, middle, most
+
+    @property
+    def is_clear_cut(self) -> bool:
+        """Whether its borders run where the target has hardly a sample."""
+        return self.cleaner >= CLEAR_CUT
 
 
 @dataclass(frozen=True)
@@ -277,8 +301,16 @@ def signals_of(
         differing=differing,
         supported=support_of(own, others) - support_of(start, others),
         chance=math.sqrt(max(differing, 1 / len(own)) / len(own)),
+        alike=min(
+            (agreements([own, one.argmax(axis=1)], classes)[0, 1] for one in others), default=1.0
+        ),
     )
-    return replace(found, gain=TRUE_SHARE * sum(found.views[1:]))
+    unlike = opinions[0].unlike_neighbours(start)
+    if found.smoother > 2 * math.sqrt(unlike / len(own)):
+        found = replace(found, cleaner=found.smoother / unlike)
+    gain = TRUE_SHARE * sum(found.views[1:])
+    # of a clear cut, what differs is right or wrong as a whole: half of it is judged gained
+    return replace(found, gain=max(gain, differing / 2) if found.is_clear_cut else gain)
 
 
 def support_of(predicted: Array, others: Sequence[Array]) -> float:
@@ -292,21 +324,21 @@ def refusal(signals: Signals, after: Evidence, before: Evidence) -> str:
     """Why a candidate can't be chosen; "" where it can: no sign of harm, and a judged gain."""
     if sign := sign_of_harm(after, before):
         return sign
-    if signals.views[1] <= 0:
-        said = ", ".join(
-            f"{name} {100 * value:+.1f}"
-            for name, value in (
-                ("the other adapted networks", signals.supported),
-                ("classifiers of the inputs", signals.agreed),
-                ("neighbours in the target", signals.smoother),
-            )
-        )
-        return f"two of three views must speak for it: {said}"
-    if signals.agreed < 0 and signals.differing > MOST_DIFFERING:
-        return (
-            f"it changes {signals.differing:.0%} of the predictions, and classifiers of the inputs "
-            "are against it"
-        )
+    said = (
+        ("the other adapted networks", signals.supported),
+        ("classifiers of the inputs", signals.agreed),
+        ("neighbours in the target", signals.smoother),
+    )
+    shown = ", ".join(f"{name} {100 * value:+.1f}" for name, value in said)
+    two = signals.views[1] > SPEAKS and signals.supported >= STRONGLY_AGAINST
+    if not (two or signals.is_clear_cut):
+        return f"two of three views must speak for it: {shown}"
+    if signals.agreed < SPEAKS:
+        if signals.differing > MOST_DIFFERING:
+            changed = f"it changes {signals.differing:.0%} of the predictions"
+            return f"{changed}, and classifiers of the inputs don't speak for it"
+        if signals.alike < CONTRADICTS:
+            return "another adapted network contradicts it, and nothing tells which is right"
     needed = NEEDED_GAIN + CERTAIN * signals.chance
     if signals.gain >= needed:
         return ""
