@@ -33,6 +33,7 @@ from revgrad.objectives import Losses
 from revgrad.objectives.losses import mean_label_loss
 from revgrad.preprocessing import Preprocessing
 from revgrad.tasks.losses import cross_entropy
+from revgrad.training.callbacks import Callback
 from revgrad.training.run import BASELINE, CANDIDATES
 from tiny import digest
 
@@ -137,10 +138,7 @@ def test_a_stopped_one_goes_on(tmp_path: Path) -> None:
     class Stop(Exception):
         pass
 
-    class Stopper:
-        def __getattr__(self, name: str) -> Any:
-            return lambda *_: None
-
+    class Stopper(Callback):
         def on_step(self, trainer: Any, step: int) -> None:
             if trainer.config.method == "kernel-matching" and step == 17:  # in the second one
                 raise Stop

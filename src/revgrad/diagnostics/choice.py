@@ -302,7 +302,8 @@ def signals_of(
         supported=support_of(own, others) - support_of(start, others),
         chance=math.sqrt(max(differing, 1 / len(own)) / len(own)),
         alike=min(
-            (agreements([own, one.argmax(axis=1)], classes)[0, 1] for one in others), default=1.0
+            (float(agreements([own, one.argmax(axis=1)], classes)[0, 1]) for one in others),
+            default=1.0,
         ),
     )
     unlike = opinions[0].unlike_neighbours(start)
