@@ -66,8 +66,9 @@ SPEAKS, STRONGLY_AGAINST = 0.005, -0.15
 #: Where the classifiers of the inputs don't speak for a candidate: the share of the target's
 #: samples that it may predict otherwise than the start, and its least agreement with another.
 MOST_DIFFERING, CONTRADICTS = 0.3, 0.2
-#: Share of the start's unlike neighbours that a clear cut makes alike.
-CLEAR_CUT = 0.7
+#: A clear cut: the share of the start's unlike neighbours that it makes alike, and the share of all
+#: neighbours that may be left unlike.
+CLEAR_CUT, HARDLY_ANY = 0.55, 0.03
 #: Standard deviations of the draw of the target's samples that a judged gain must exceed.
 CERTAIN = 1.0
 #: Inputs of more numbers are reduced to their first principal components.
@@ -110,7 +111,7 @@ class Signals:
         deviation: the more, the fewer they are and the more of them differ
     cleaner
         share of the target's neighbours whom the start predicts differently that it
-        predicts alike; 0 where that is within chance
+        predicts alike; 0 where that is within chance, or more than hardly any are left
     alike
         its least agreement with another adapted network, beyond chance: 0 where it is as
         that of their shares of classes, below where they contradict each other
@@ -137,8 +138,9 @@ class Signals:
 
     @property
     def is_clear_cut(self) -> bool:
-        """Whether its borders run where the target has hardly a sample."""
-        return self.cleaner >= CLEAR_CUT
+        """Whether its borders run where the target has hardly a sample, and most of the samples
+        keep their class."""
+        return self.cleaner >= CLEAR_CUT and self.differing <= MOST_DIFFERING
 
 
 @dataclass(frozen=True)
@@ -307,7 +309,8 @@ def signals_of(
         ),
     )
     unlike = opinions[0].unlike_neighbours(start)
-    if found.smoother > 2 * math.sqrt(unlike / len(own)):
+    clearly = found.smoother > 2 * math.sqrt(unlike / len(own))
+    if clearly and unlike - found.smoother <= HARDLY_ANY:
         found = replace(found, cleaner=found.smoother / unlike)
     gain = TRUE_SHARE * sum(found.views[1:])
     # of a clear cut, what differs is right or wrong as a whole: half of it is judged gained
