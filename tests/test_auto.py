@@ -403,7 +403,7 @@ def test_a_step_back_at_the_first_sign_of_harm(
 
     def ladder(*given: Any) -> Ladder:
         found = own(*given)
-        bad = found.rungs[0]
+        bad = found.rungs[1]
         settings = replace(bad.recipe.settings, adaptation_factor=0.3, ema_decay=None)
         recipe = replace(bad.recipe, method=Ruin(least), settings=settings)
         return replace(found, rungs=(replace(bad, name="bad", recipe=recipe),))
