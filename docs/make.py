@@ -599,8 +599,9 @@ def sentences_table() -> str:
     for line in path.read_text(encoding="utf-8").splitlines():
         one = json.loads(line)
         found.setdefault(one["pair"], {})[one["method"]] = short(one["accuracy"], 3)
-    lines = ["| pair | source only | matched |", "| --- | --- | --- |"]
-    lines += [f"| {pair} | {by['source only']} | {by['matched']} |" for pair, by in found.items()]
+    lines = ["| pair | source only | matched | the default |", "| --- | --- | --- | --- |"]
+    for pair, by in found.items():
+        lines.append(f"| {pair} | {by['source only']} | {by['matched']} | {by['default']} |")
     return "\n".join(lines)
 
 

@@ -1,5 +1,5 @@
-"""Sentiment across four pairs of domains: MiniLM's vectors, source only, and the recipe that
-matches features by a kernel, of the same budget.
+"""Sentiment across four pairs of domains: MiniLM's vectors; source only, the recipe that matches
+features by a kernel, of the same budget, and the estimator's default, a choice without labels.
 
 python studies/examples/sentence_pairs.py [--seeds 1]
 
@@ -24,6 +24,7 @@ PAIRS = (
 METHODS = {
     "source only": {"method": "source-only", "recipe": "regression"},
     "matched": {"recipe": "regression"},
+    "default": {},
 }
 
 
