@@ -143,8 +143,9 @@ def copy_examples() -> None:
     to.mkdir(parents=True)
     (to / "GALLERY_HEADER.rst").write_text(
         "Gallery\n=======\n\n"
-        "Programs that run as they are, in minutes on two cores. Each was run when this site was\n"
-        "built, in its short form, and its pictures are of that run.\n\n",
+        "Programs that run as they are, in minutes on two cores. Output and pictures are of the\n"
+        "short form (``--short``, few steps), which ran when this site was built; whole they gain\n"
+        "more. ``make examples`` runs them whole.\n\n",
         encoding="utf-8",
     )
     for path in sorted((ROOT / "examples").glob("*.py")):
