@@ -16,8 +16,9 @@ in three views that share nothing:
 Two of them must speak for it, and by more than the draw of the target's samples explains; a view
 that disagrees with itself in the other scale speaks against. One alone will do where a candidate
 cuts the target where hardly a sample lies and most samples keep their class. Where the classifiers
-of the inputs don't speak for it, the candidate may change few predictions only, and no other that
-is sound may contradict it: the same shapes can then be named in two ways, and nothing tells which.
+of the inputs don't speak for it by more than chance, it may change few predictions only, and no
+other that is sound may contradict it: the same shapes can then be named in two ways, and nothing
+tells which.
 
 A candidate is ruled out, whatever speaks for it, by what a ruined network shows: a fall on held-out
 source, few classes predicted, features that explode. Where no candidate is left, the source-only
@@ -337,7 +338,7 @@ def refusal(signals: Signals, after: Evidence, before: Evidence) -> str:
     two = signals.views[1] > SPEAKS and signals.supported >= STRONGLY_AGAINST
     if not (two or signals.is_clear_cut):
         return f"two of three views must speak for it: {shown}"
-    if signals.agreed < SPEAKS:
+    if signals.agreed < max(SPEAKS, signals.chance):
         if signals.differing > MOST_DIFFERING:
             changed = f"it changes {signals.differing:.0%} of the predictions"
             return f"{changed}, and classifiers of the inputs don't speak for it"
