@@ -256,6 +256,9 @@ class Adapted:
 
     def _example(self) -> Any:
         """Two made-up samples of the input shape."""
+        own = getattr(self.encoder, "example", None)  # of tokens, of series with their mask
+        if own is not None:
+            return own()
         shape, random = self.input_shape, torch.Generator().manual_seed(0)
         if not isinstance(shape, tuple) or not all(isinstance(n, int) for n in shape):
             raise InputError(

@@ -73,6 +73,10 @@ def test_unequal_lengths_are_padded_and_masked() -> None:
     assert isinstance(inputs, dict)
     assert torch.equal(inputs["values"], domain.batch([7, 0]).inputs)
     assert inputs["mask"].sum(1).tolist() == [12, 5]
+    example = encoder_of(masked).example()  # type: ignore[union-attr]
+    assert {k: (one.shape, one.dtype) for k, one in example.items()} == {
+        k: (one.shape, one.dtype) for k, one in inputs.items()
+    }
     assert inputs["mask"][1].tolist() == [True] * 5 + [False] * 7
     short = from_series(SERIES, LABELS, length=4)
     np.testing.assert_allclose(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import revgrad
 from revgrad import adapt, from_texts, load
 from revgrad.domains import as_domain, encoder_of
 from revgrad.errors import InputError
+from shown import Shown
 from tiny import seeded
 
 GOOD = ["a fine film", "a good fine day", "good book , very good", "fine words, good acting"]
@@ -150,6 +152,20 @@ def test_from_training_to_a_loaded_run(kind: str, tmp_path: Path) -> None:
     assert torch.equal(loaded.outputs(TARGET), adapted.outputs(TARGET))
     assert torch.equal(loaded.outputs(np.array(TARGET)), adapted.outputs(TARGET))
     assert adapted.evaluate(TARGET, ["good", "bad", "bad", "good"]).count == 4
+    loaded.export(tmp_path / "model.pt2")  # by made-up texts
+    program = torch.export.load(tmp_path / "model.pt2").module()
+    inputs = loaded.domain(TARGET).batch(range(4)).inputs
+    torch.testing.assert_close(program(inputs), loaded.outputs(TARGET), rtol=1e-4, atol=1e-5)
+
+
+def test_the_command_line_says_that_it_reads_no_texts(
+    tmp_path: Path, call: Callable[..., Shown]
+) -> None:
+    trained(Bag, from_texts(TEXTS, LABELS, max_words=WORDS), run=tmp_path / "run")
+    (tmp_path / "new.txt").write_text("a fine film")
+    own = ("--network", "test_text:Bag")
+    shown = call("predict", str(tmp_path / "run"), str(tmp_path / "new.txt"), *own)
+    assert "trained on texts, which the command line does not read: revgrad.load(" in shown.line
 
 
 def test_a_function_of_one_s_own_is_given_again(tmp_path: Path) -> None:

@@ -272,6 +272,11 @@ def open_for(
     adapted: Adapted, text: str, *, labels: bool | None = None, follow_links: bool = False
 ) -> Domain:
     """Data for a run's network, read as the run read its own: same size, same classes."""
+    if adapted.encoder is not None and adapted.encoder.takes == "texts":
+        raise InputError(
+            f"{adapted.run} was trained on texts, which the command line does not read: "
+            f"revgrad.load('{adapted.run}', network).predict(['a text', …]) takes them"
+        )
     images = _as_it_read(adapted, follow_links)
     return adapted.domain(images.opened(text, labels=labels, classes=adapted.classes))
 

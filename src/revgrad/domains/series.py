@@ -171,6 +171,14 @@ class SeriesEncoder:
             Series(values, raw.starts, np.minimum(raw.lengths, self.length)), self.length, self.mask
         )
 
+    def example(self) -> Inputs:
+        """Two made-up series."""
+        random = torch.Generator().manual_seed(0)
+        values = torch.randn((2, len(self.means), self.length), generator=random)
+        if not self.mask:
+            return values
+        return {"values": values, "mask": torch.ones((2, self.length), dtype=torch.bool)}
+
     def read(self, data: Any, labels: Any, name: str) -> Domain:
         return from_series(data, labels, windows=self.windows, name=name)
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 
+from revgrad.batch import Inputs
 from revgrad.domains.arrays import ArrayStore
 from revgrad.domains.domain import Domain, Store
 from revgrad.domains.sparse import SparseStore
@@ -183,6 +185,11 @@ class Tokens(TextEncoder):
             tokens[row, : len(one)] = one
             mask[row, : len(one)] = 1
         return ArrayStore({"input_ids": tokens, "attention_mask": mask}, name=name)
+
+    def example(self) -> Inputs:
+        """Two made-up texts."""
+        ids = torch.full((2, self.length), self.padding)
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
     def with_tokenizer(self, tokenizer: Any) -> Tokens:
         """With the user's own function, which no file holds."""
