@@ -120,15 +120,20 @@ def test_poisoned_target_labels_change_nothing() -> None:
     assert len({digest(one.network.state_dict()) for one in made}) == 1
 
 
-def test_where_nothing_can_be_gained_source_only_comes_back() -> None:
-    x, _ = blobs(150, 1)
-    found = fitted(x)
-    assert found.choice is not None
-    if not found.choice.is_adapted:
-        assert found.baseline is not None
-        same = {digest(one.network.state_dict()) for one in (found, found.baseline)}
-        assert len(same) == 1
-        assert "source-only network is handed back" in found.choice.sentence
+def test_what_is_chosen_is_what_is_handed_back(tmp_path: Path) -> None:
+    """Of a target that can be reached an adapted network, of noise the source-only one."""
+    noise = np.random.default_rng(3).normal(size=(60, 4)).astype(np.float32)
+    adapted = []
+    for name, x in (("near", blobs(150, 1, shift=0.7)[0]), ("noise", 9 * noise)):
+        found = fitted(x, tmp_path / name)
+        assert found.choice is not None
+        adapted.append(found.choice.is_adapted)
+        place = f"{CANDIDATES}/{found.choice.chosen}" if adapted[-1] else "baseline"
+        same = load(tmp_path / name / place, network(5)).network, found.network
+        assert len({digest(one.state_dict()) for one in same}) == 1
+        words = "source-only network is handed back"
+        assert (words in found.choice.sentence) != adapted[-1]
+    assert adapted == [True, False]
 
 
 def test_a_stopped_one_goes_on(tmp_path: Path) -> None:

@@ -112,6 +112,69 @@ def test_a_second_signal_stops_at_once() -> None:
     assert caught.value.exit_code == 143
 
 
+IN_C = """
+import ctypes, signal
+from revgrad import cli
+
+def command():
+    code = b"import signal; signal.raise_signal({number})"
+    ctypes.pythonapi.PyRun_String.restype = ctypes.py_object
+    ctypes.pythonapi.PyRun_String(code, 257, *map(ctypes.py_object, ({{}}, {{}})))
+
+class Early(cli.Commands):
+    def make_context(self, *given, **named):
+        signal.raise_signal({number})
+
+cli.COMMANDS["demo"] = "__main__:command"
+if {early}:
+    cli.app.info.cls = Early
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_code_that_c_runs(early: bool, number: int, code: int, tmp_path: Path) -> None:
+    """Python would end by the signal itself; and, while options are read, typer without a word."""
+    (tmp_path / "ours.py").write_text(IN_C.format(number=int(number), early=early))
+    words = [sys.executable, "-m", "ours", "demo"]
+    done = subprocess.run(
+        words, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=15
+    )
+    word = "interrupted" if number == signal.SIGINT else "terminated"
+    assert (done.returncode, done.stderr) == (code, f"revgrad: {word}\n")
+
+
+DESTRUCTOR = """
+import signal, time
+from revgrad import cli
+
+class Struck:
+    def __del__(self):
+        signal.raise_signal({number})
+
+def command():
+    Struck()
+    time.sleep({seconds})
+    print("went on")
+
+cli.COMMANDS["demo"] = "__main__:command"
+cli.main()
+"""
+
+
+@pytest.mark.parametrize("seconds", [0, 20])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_that_strikes_in_a_destructor(seconds: int, number: int, code: int) -> None:
+    """Python prints what is raised there and goes on."""
+    program = DESTRUCTOR.format(seconds=seconds, number=int(number))
+    words = [sys.executable, "-c", program, "demo"]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True, timeout=15)
+    word = "interrupted" if number == signal.SIGINT else "terminated"
+    assert (done.returncode, done.stderr) == (code, f"revgrad: {word}\n")
+    assert not (seconds and done.stdout)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_before_training_is_one_line(number: int, code: int, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -9,6 +10,7 @@ import re
 import signal
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any, NoReturn
@@ -97,24 +99,28 @@ def options(
 
 def main() -> None:
     """Run a command; a mistake of the user's is one line and a non-zero exit."""
+    sys.unraisablehook = _again
     with contextlib.suppress(ValueError):  # outside the main thread there are no handlers
         signal.signal(signal.SIGTERM, _terminated)
         if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:
             signal.signal(signal.SIGINT, _interrupted)
-    if "TORCHELASTIC_RUN_ID" not in os.environ:
-        _run()
-        return
     code: Any = 0
     try:
         _run()
     except SystemExit as stop:
         code = stop.code
-    # A thread of gloo that still lets go of its last tensor while Python ends aborts the process
-    # (exit code -6), and torchrun would start all of them again: end without Python's own ending.
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+        if "TORCHELASTIC_RUN_ID" not in os.environ and not _came:
+            raise
+    # Two endings of Python's own that would change the exit code. A thread of gloo that still lets
+    # go of its last tensor aborts the process (-6), and torchrun would start all of them again.
+    # And after a Ctrl-C that struck in code that C ran, Python ends by the signal itself.
+    if "TORCHELASTIC_RUN_ID" in os.environ or _came:
+        if _came:
+            atexit._run_exitfuncs()  # temporary folders, pools
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
 #: Signals that have come; what a handler raises may be swallowed where it strikes.
@@ -124,7 +130,7 @@ _came: list[int] = []
 def _terminated(number: int, frame: Any) -> NoReturn:
     """SIGTERM before or after a training, which listens to signals itself."""
     _came.append(number)
-    _exit_with("terminated", 128 + number)
+    _exit_with("terminated" if len(_came) == 1 else "", 128 + number)
 
 
 def _interrupted(number: int, frame: Any) -> NoReturn:
@@ -133,9 +139,26 @@ def _interrupted(number: int, frame: Any) -> NoReturn:
     raise KeyboardInterrupt
 
 
+#: Signals that struck in a destructor, where Python only prints what a handler raises.
+_unheard: list[int] = []
+
+
+def _again(event: Any) -> None:
+    """Python's hook for what a destructor raises; where that was a signal's, it comes again."""
+    if not _came or not isinstance(event.exc_value, (SystemExit, KeyboardInterrupt)):
+        sys.__unraisablehook__(event)
+        return
+    _unheard.append(_came[-1])
+    timer = threading.Timer(0.01, os.kill, (os.getpid(), _came[-1]))
+    timer.daemon = True
+    timer.start()
+
+
 def _run() -> None:
     try:
         code = app(standalone_mode=False)
+        if _unheard:  # the command came to its end before the signal came again
+            _exit_with("interrupted" * (_came[0] == signal.SIGINT), 128 + _came[0])
     except RevgradError as error:
         _exit_with(str(error) if _speaks(error.exit_code) else "", error.exit_code)
     except (KeyboardInterrupt, _Stopped):
@@ -158,8 +181,8 @@ def _run() -> None:
             raise
         # an error of usage, of typer's own click or of the click beside it
         _exit_with(_usage(error), getattr(error, "exit_code", 2))
-    if code:
-        raise SystemExit(code)
+    if code:  # of Ctrl-C while options are read typer makes a code without a word
+        _exit_with("interrupted" if code == 130 and signal.SIGINT in _came else "", code)
 
 
 def _usage(error: Any) -> str:
