@@ -9,6 +9,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+from website import NOT_RUN  # noqa: E402
+
 from revgrad import __version__  # noqa: E402
 
 project = "revgrad"
@@ -43,7 +45,7 @@ numpydoc_show_class_members = False
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
-    "filename_pattern": r"\.py$",
+    "filename_pattern": rf"/(?!({'|'.join(NOT_RUN)})\.py)\w+\.py$",
     "reset_argv": "website.short_form",
     "abort_on_example_error": True,
     "download_all_examples": False,
