@@ -289,6 +289,62 @@ def peers() -> Slots:
     return {"rows": rows}
 
 
+def adversaries() -> Slots:
+    """Attributes that were removed, three sets of digits, and what a second adversary costs."""
+    removed = _lines(ROOT / "studies" / "attributes" / "removal.jsonl")
+    default = [one for one in removed if one["way"] == "recipe"]
+    digits = _lines(ROOT / "studies" / "domains" / "three_domains.jsonl")
+    cost = {
+        one["name"]: one["value"] / one["reference"]
+        for one in _lines(ROOT / "benchmarks" / "measured.jsonl")
+        if one["name"].startswith("two adversaries")
+    }
+    return {
+        "removal": [
+            _removed([one for one in default if (one["set"], one["samples"]) == (name, samples)])
+            for name, samples in sorted({(one["set"], one["samples"]) for one in default})
+        ],
+        "removal_steps": f"{default[0]['steps']:,}" if default else "",
+        "cost_same": f"{cost['two adversaries at pool2']:.2f}",
+        "cost_earlier": f"{cost['two adversaries, the second at pool1']:.2f}",
+        "domains": [
+            {"target": name, **{d["way"]: _adapted(d) for d in digits if d["target"] == name}}
+            for name in dict.fromkeys(one["target"] for one in digits)
+        ],
+        "domain_steps": f"{digits[0]['steps']:,}" if digits else "",
+        "domain_samples": f"{digits[0]['samples']:,}" if digits else "",
+    }
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """A record's lines; none where nothing was recorded yet."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _removed(found: list[dict[str, Any]]) -> Slots:
+    """A set's seeds side by side."""
+
+    def shown(name: str) -> str:
+        return ", ".join(f"{100 * one[name]:.1f}" for one in found)
+
+    costs = [100 * (one["accuracy_before"] - one["accuracy"]) for one in found]
+    return {
+        "title": found[0]["set"],
+        "samples": f"{found[0]['samples']:,}",
+        "chance": f"{100 * found[0]['chance']:.1f}",
+        "cost": ", ".join(f"{one:.1f}" for one in costs),
+        **{name: shown(name) for name in ("before", "recovered", "accuracy")},
+    }
+
+
+def _adapted(one: dict[str, Any]) -> Slots:
+    return {
+        "outcome": one["outcome"],
+        **{name: f"{100 * one[name]:.1f}" for name in ("accuracy", "source_only")},
+    }
+
+
 def scale() -> Slots:
     """How a step and memory grow, and what reading ahead gains."""
     record = ROOT / "benchmarks" / "scale.jsonl"
@@ -632,6 +688,7 @@ def reliability() -> Slots:
 #: Page → its template in docs/templates/ and its slots.
 PAGES: dict[str, tuple[str, Callable[[], Slots]]] = {
     "README.md": ("README.md.jinja", readme),
+    "docs/adversaries.md": ("adversaries.md.jinja", adversaries),
     "docs/architecture.md": ("architecture.md.jinja", architecture),
     "docs/choosing.md": ("choosing.md.jinja", choosing),
     "docs/cli.md": ("cli.md.jinja", cli),
