@@ -161,8 +161,8 @@ def copy_examples() -> None:
                 f"examples/{path.name} needs a docstring: its heading and what it shows"
             )
         rest = text.split('"""', 2)[2]
-        if path.stem in NOT_RUN:
-            picture = f"images/{path.stem.replace('_', '-')}.png"
+        picture = f"images/{path.stem.replace('_', '-')}.png"
+        if path.stem in NOT_RUN and (DOCS / picture).exists():
             rest += f"\n# sphinx_gallery_thumbnail_path = '{picture}'\n"
             rest += f"\n# %%\n# .. image:: /{picture}\n#    :alt: The picture it draws\n"
         (to / path.name).write_text(f'r"""\n{heading(shown)}\n"""{rest}', encoding="utf-8")
