@@ -249,4 +249,7 @@ def distribute(step: nn.Module) -> nn.Module:
     """
     if world_size() == 1:
         return step
-    return nn.parallel.DistributedDataParallel(step, find_unused_parameters=True)
+    # gradients lie in the memory that is exchanged: no copy there and back
+    return nn.parallel.DistributedDataParallel(
+        step, find_unused_parameters=True, gradient_as_bucket_view=True
+    )

@@ -153,7 +153,8 @@ def test_kills_at_random_moments(script: Path, kills: int) -> None:
     extra = "dict(checkpoint_every=1, steps=30, evaluate_every=30)"
     quiet = script.parent / "undisturbed"
     train(script, 2, quiet, "shard", 0, extra)
-    expected, chance, steps = torch.load(quiet / "0.pt"), random.Random(0), set()
+    expected, chance = torch.load(quiet / "0.pt"), random.Random(0)
+    steps: list[int] = []
     while len(steps) < kills:
         folder = script.parent / f"killed-{time.monotonic_ns()}"
         pair = start(script, 2, str(folder), "shard", "0", extra)
@@ -166,7 +167,7 @@ def test_kills_at_random_moments(script: Path, kills: int) -> None:
             process.kill()
         saved = Run(folder).checkpoint()
         assert saved is not None
-        steps.add(saved.step)
+        steps.append(saved.step)
         train(script, 2, folder, "shard", 0, extra)
         found = torch.load(folder / "0.pt")
         assert all(torch.equal(found[name], value) for name, value in expected.items())
