@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from revgrad import adapt, from_arrays, load, verdict
+from revgrad import adapt, from_arrays, from_frame, from_series, load, verdict
 from revgrad.auto import Ladder, data_kind, default_steps, ema_decay
 from revgrad.diagnostics.choice import (
     CHOICE,
@@ -422,3 +422,25 @@ def test_a_step_back_at_the_first_sign_of_harm(
     assert (candidate.signals is None) == (least == 0.0)
     # the same call goes the same way again
     assert fitted(x, tmp_path / "run", learning_rate=0.05).choice == found.choice
+
+
+@pytest.mark.parametrize("kind", ["vectors", "series"])
+def test_raw_samples_are_tried_in_all_ways(kind: str) -> None:
+    """What an encoder makes inputs of (a table's rows, series of lists) is moved like arrays."""
+
+    def raw(seed: int, shift: float, labelled: bool) -> Domain:
+        x, y = blobs(60, seed, shift)
+        if kind == "series":
+            return from_series([np.tile(one[:, None], 12) for one in x], y if labelled else None)
+        frame = pd.DataFrame(x, columns=list("abcd")).assign(y=y)
+        return from_frame(frame, "y") if labelled else from_frame(frame.drop(columns="y"))
+
+    pd = pytest.importorskip("pandas")
+    built = "series" if kind == "series" else network()
+    layer = {} if kind == "series" else {"layer": "3"}
+    domains = raw(0, 0.0, True), raw(1, 0.7, False)
+    found = adapt(built, *domains, **layer, steps=8, batch_size=16, progress=False)
+    assert found.choice is not None
+    names = [one.name for one in found.choice.candidates]
+    assert {kind, "consistency-moved"} <= set(names)
+    assert not any("failed" in one.refused for one in found.choice.candidates)

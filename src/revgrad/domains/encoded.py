@@ -116,9 +116,10 @@ def encoder_of(domain: Domain) -> Encoder | None:
 
 
 def fit_encoder(source: Domain) -> Encoder | None:
-    """The encoder fitted on these samples alone; None where there is nothing to encode."""
+    """The encoder fitted on these samples alone; None where there is nothing to encode. Inputs that
+    were changed after they were encoded keep theirs."""
     if not isinstance(source.store, EncodedStore):
-        return None
+        return encoder_of(source)
     return source.store.encoder.refitted(source.store.raw, source.rows)
 
 
@@ -131,17 +132,17 @@ def encode(domain: Domain, encoder: Encoder | None, *, labels: bool = False) -> 
         take the labels that the raw samples carry, where the domain has none
     """
     store = domain.store
-    if encoder is None:
-        if isinstance(store, EncodedStore):
-            raise InputError(
-                f"{domain.name} holds {store.kind.takes}, but the source arrays: both must be of "
-                "one kind"
-            )
-        return domain
-    if not isinstance(store, EncodedStore) or not isinstance(encoder, store.kind):
+    if not isinstance(store, EncodedStore) and encoder_of(domain) is encoder:
+        return domain  # arrays of both, or inputs that were changed after they were encoded
+    if (
+        encoder is None
+        or not isinstance(store, EncodedStore)
+        or not isinstance(encoder, store.kind)
+    ):
         came = store.kind.takes if isinstance(store, EncodedStore) else "arrays"
+        known = "arrays" if encoder is None else encoder.takes
         raise InputError(
-            f"{domain.name} holds {came}, but the source {encoder.takes}: both must be of one kind"
+            f"{domain.name} holds {came}, but the source {known}: both must be of one kind"
         )
     changed = domain._with(store=store.encoded_by(encoder, domain.name))
     carried = encoder.labels(store.raw) if labels and domain.labels is None else None
