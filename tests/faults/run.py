@@ -44,9 +44,8 @@ def table(lines: Iterable[dict[str, object]]) -> list[tuple[str, int, int]]:
 
 def warm(bench: Bench, names: Iterable[str]) -> None:
     """Each work once in this process: what they import is then there in every forked one."""
-    from works import WORKS
-
     from revgrad.cli import main as command
+    from works import WORKS
 
     here = os.getcwd()
     for name in names:
@@ -68,9 +67,9 @@ def main() -> int:
     parser.add_argument("--only", default="", help="trials whose key holds this text")
     options = parser.parse_args()
     import torch
-    from works import WORKS, Bench
 
     from trials import all_trials
+    from works import WORKS, Bench
 
     torch.set_num_threads(1)
     done = {str(line["key"]) for line in read(options.ledger)}

@@ -160,9 +160,8 @@ def _killed_rank(number: int) -> Callable[[Bench], Outcome]:
     """kill -9 of a rank in mid-run: torchrun starts both again, and they come to the same."""
 
     def do(bench: Bench) -> Outcome:
-        from works import run_digest
-
         from trials import Outcome
+        from works import run_digest
 
         outcome, folder = Outcome(), bench.place("trial")
         process = torchrun(2, folder, _words(3000), "--max-restarts", "3")

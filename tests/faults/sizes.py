@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from PIL import Image
+
 from processes import Running
 from works import Bench
 

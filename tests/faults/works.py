@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from injection import NOTHING, Fault
 from PIL import Image
-from processes import Ended, Running, run
 
+from injection import NOTHING, Fault
+from processes import Ended, Running, run
 from tiny import checkpoint_digest
 
 SHAPES = ("--batch-size", "8", "--domain-classifier", "4", "--threads", "1")
