@@ -35,7 +35,7 @@ def network_of(kind: str) -> nn.Module:
 
 def programs(kind: str) -> dict[str, Callable[[], Any]]:
     import revgrad
-    from revgrad.api import Adapted
+    from revgrad.adapted import Adapted
     from revgrad.tasks import task_named
 
     random, side = np.random.default_rng(0), SIZES[kind]

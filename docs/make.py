@@ -365,7 +365,11 @@ def scale() -> Slots:
             }
         )
     grown = (", step s", ", peak MB")
-    passes = ("outputs, ", "evaluate, ", "two processes, ")  # benchmarks/predict.py, processes.py
+    passes = (
+        "outputs, ",
+        "evaluate, ",
+        "two processes, ",
+    )  # benchmarks/predict.py, two_processes.py
     others = [
         {"name": name, **{k: f"{line[k]:.3g}" for k in ("value", "reference", "ratio")}}
         for name, line in named.items()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from revgrad import DomainAdapter, DomainClassifier, from_arrays
-from revgrad.api import Adapted
+from revgrad.adapted import Adapted
 from revgrad.errors import CutError, InputError, UnknownNameError
 from revgrad.evaluation import features_at
 from revgrad.preprocessing import Preprocessing

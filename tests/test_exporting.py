@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from revgrad import exporting
+from revgrad.adapted import Adapted
 from revgrad.adapter import DeployableModel, DomainAdapter
-from revgrad.api import Adapted
 from revgrad.errors import ExportError, InputError, MissingExtraError, RevgradError, RunError
 from revgrad.exporting import export
 from revgrad.networks import DomainClassifier

@@ -138,8 +138,8 @@ def test_the_front_door_opens_every_name() -> None:
     assert set(revgrad._HOMES) | {"__version__"} == set(revgrad.__all__)
     for name in revgrad.__all__:
         assert getattr(revgrad, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'adapted'"):
-        revgrad.adapted  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'adaptt'"):
+        revgrad.adaptt  # noqa: B018
 
 
 def in_a_fresh_interpreter(code: str) -> str:

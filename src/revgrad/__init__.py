@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from revgrad.version import __version__
 
 if TYPE_CHECKING:
+    from revgrad.adapted import Adapted, load, report, verdict
     from revgrad.adapter import DomainAdapter
-    from revgrad.api import Adapted, adapt, adapt_without_source, load, report, verdict
+    from revgrad.api import adapt, adapt_without_source
     from revgrad.batch import Batch
     from revgrad.cutting import cut, layers
     from revgrad.domains import (
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
 #: The front door: name → where it lives. Imported when first asked for.
 _HOMES = {
-    "Adapted": "api",
+    "Adapted": "adapted",
     "Terms": "objectives",
     "Reversal": "objectives",
     "PredictionEntropy": "objectives",
@@ -113,11 +114,11 @@ _HOMES = {
     "from_texts": "domains",
     "joined": "domains",
     "layers": "cutting",
-    "load": "api",
+    "load": "adapted",
     "open_domain": "domains",
-    "report": "api",
+    "report": "adapted",
     "reverse_gradient": "reversal",
-    "verdict": "api",
+    "verdict": "adapted",
 }
 
 __all__ = [

@@ -12,11 +12,11 @@ import typer
 from typer.testing import CliRunner
 
 from revgrad.adapter import POLICIES
-from revgrad.api import EVIDENCE_SAMPLES
 from revgrad.cli import app
 from revgrad.cli.options import option_words, spread_options
 from revgrad.cli.train_options import TrainOptions
 from revgrad.cli.tune import TuneOptions
+from revgrad.diagnostics.recorder import EVIDENCE_SAMPLES
 from revgrad.domains.domain import HELD_OUT
 from revgrad.domains.image_files import FITS
 from revgrad.errors import InputError

@@ -47,7 +47,7 @@ def test_every_public_name_has_words() -> None:
     assert list(undocumented()) == []
 
 
-@pytest.mark.parametrize("name", [name for name in PUBLIC if ">>>" in inspect.getdoc(PUBLIC[name])])
+@pytest.mark.parametrize("name", sorted(n for n in PUBLIC if ">>>" in inspect.getdoc(PUBLIC[n])))
 def test_an_example_shows_what_it_says(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

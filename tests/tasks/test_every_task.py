@@ -15,7 +15,7 @@ import torch
 
 import revgrad
 from revgrad import adapt, load
-from revgrad.api import Adapted
+from revgrad.adapted import Adapted
 from revgrad.errors import InputError, RunError
 from revgrad.tasks.metrics import shown_metrics
 from revgrad.training.record import read_record

@@ -12,7 +12,7 @@ from revgrad.errors import InputError, some
 if TYPE_CHECKING:
     from torch import nn
 
-    from revgrad.api import Adapted
+    from revgrad.adapted import Adapted
     from revgrad.domains import Domain
     from revgrad.domains.folder_chunks import FolderChunks
     from revgrad.tasks import Task
@@ -231,7 +231,7 @@ def open_training_data(
 
 def load_run(folder: Path, network: str | None, task: str | None = None) -> Adapted:
     """A run's network. One of the user's own is built from what the user says now; so is a task."""
-    from revgrad.api import load
+    from revgrad.adapted import load
     from revgrad.networks.registry import NO_WEIGHTS
     from revgrad.training.run import Run
 

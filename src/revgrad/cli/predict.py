@@ -24,7 +24,7 @@ from revgrad.errors import DataError, InputError, RevgradError
 if TYPE_CHECKING:
     import numpy as np
 
-    from revgrad.api import Adapted
+    from revgrad.adapted import Adapted
     from revgrad.domains import Domain
 
 _T = TypeVar("_T")

@@ -21,7 +21,7 @@ from revgrad.cli.options import CONFIG, option_words, shown_command
 from revgrad.errors import InputError
 
 if TYPE_CHECKING:
-    from revgrad.api import Adapted
+    from revgrad.adapted import Adapted
     from revgrad.domains import Domain
     from revgrad.objectives import Adversary
     from revgrad.recipes import Recipe, RecipeChanges

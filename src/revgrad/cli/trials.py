@@ -132,7 +132,7 @@ class Trials:
     def tested(self, search: SearchResult) -> dict[int, float] | None:
         """Target test accuracies of the finished trials, after the search; they decide nothing."""
         from revgrad._seals import write_sealed
-        from revgrad.api import load
+        from revgrad.adapted import load
 
         if self.training.test is None:
             return None

@@ -25,7 +25,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 from torch import Tensor, nn
 
-from revgrad.api import Adapted, adapt
+from revgrad.adapted import Adapted
+from revgrad.api import adapt
 from revgrad.diagnostics.verdict import Verdict
 from revgrad.domains.arrays import ArrayStore
 from revgrad.domains.domain import HELD_OUT, Domain, Store
