@@ -604,9 +604,18 @@ def reversal_study() -> Slots:
     def points(name: str) -> str:
         like = variants.VARIANTS[name].like or name
         gain = found[name, "adversarial"]["target_accuracy"]
-        return f"{100 * (gain - found[like, 'source-only']['target_accuracy']):+.1f}"
+        return f"{100 * (gain - found[like, 'source-only']['target_accuracy']):+.1f}".replace(
+            "-", "−"
+        )
+
+    signs = jsonl(ROOT / "studies" / "reversal" / "alike_signs.jsonl")
+
+    def alike(method: str) -> str:
+        own = [one for one in signs if (one["method"], one["steps"]) == (method, 6_000)]
+        return ", ".join(short(one["target_accuracy"]) for one in own)
 
     return {
+        "alike": alike,
         "curve": [
             {
                 "batches": f"{batches:,}",
@@ -638,10 +647,24 @@ def reversal_study() -> Slots:
         "accuracy": accuracy,
         "apart": apart,
         "points": points,
+        "paper_gain": published_gain("syn-numbers->svhn"),
+        "test_gain": f"{mean_gain('syn-numbers->svhn'):.1f}",
+        "cells": CELLS,
         "by_seed": by_seed,
-        "mean": fmean,
-        "short": short,
     }
+
+
+def published_gain(cell: str) -> str:
+    """What the paper's DANN has above its source only, in points."""
+    from revgrad.paper.tables import TABLES
+
+    found = next(one.published for one in TABLES["table1"] if one.cell == cell)
+    return f"{100 * (found['adversarial'].value - found['source-only'].value):.1f}"
+
+
+def mean_gain(cell: str, method: str = "adversarial") -> float:
+    """What a method's mean over seeds has above that of source only, in points."""
+    return 100 * (fmean(by_seed(cell, method)) - fmean(by_seed(cell, "source-only")))
 
 
 def is_it_working() -> Slots:
@@ -681,11 +704,11 @@ def reliability() -> Slots:
         for fault, tried, held in faults.table(lines)
     ]
     noticed = [json.loads(line)["end"] == "noticed" for line in mutants.LEDGER.open()]
-    whats: dict[str, dict[str, None]] = {}
+    of_fault: dict[str, dict[str, None]] = {}
     for line in lines:
-        whats.setdefault(str(line["fault"]), {})[str(line["what"])] = None
+        of_fault.setdefault(str(line["fault"]), {})[str(line["what"])] = None
     for row in rows:
-        row["what"] = ", ".join(whats[row["fault"]])
+        row["what"] = ", ".join(of_fault[row["fault"]])
     return {
         "rows": rows,
         "listed": len(tomllib.loads(mutants.LIST.read_text())["mutant"]),
@@ -728,6 +751,7 @@ def made(page: str) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["short"] = short
     return environment.get_template(template).render(slots())
 
 

@@ -413,7 +413,7 @@ def as_markdown(runs: list[dict[str, Any]]) -> str:
     """A line a variant: accuracy on the target samples without and with reversal."""
     found = {(run["variant"], run["method"]): run for run in runs}
     lines = [
-        "| what is changed | source only | plain | held-out source, plain | told apart, plain |",
+        "| change | source only | DANN | held-out source, DANN | told apart, DANN |",
         "| --- | --- | --- | --- | --- |",
     ]
     for name, variant in VARIANTS.items():
