@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -53,6 +54,11 @@ def sharing(short: bool) -> Iterator[Trial]:
         yield Trial("resumed on another number of processes", "train", number, do)
     for number in range(2):
         yield Trial("a rank killed under --max-restarts", "train", number, _killed_rank(number))
+        killed = _killed_rank(number, "--shard")
+        yield Trial("a rank killed under --max-restarts", "train --shard", number, killed)
+    for number, (first, then) in enumerate(((2, 3), (3, 2))):
+        do = _on_another_number(first, then, "--shard")
+        yield Trial("resumed on another number of processes", "train --shard", number, do)
     yield Trial("an error on one rank alone", "train", 0, _failing_rank)
 
 
@@ -113,33 +119,52 @@ def _ended(process: subprocess.Popen[str]) -> Ended:
     return Ended(process.returncode, said, time.monotonic() - began)
 
 
-def _words(steps: int) -> tuple[object, ...]:
-    return ("train", *DATA, "--steps", steps, *SHAPES, *EVERY, "-o", "run", "--quiet")
+def _words(steps: int, *more: str) -> tuple[object, ...]:
+    given = ("train", *DATA, "--recipe", "paper", "--steps", steps, *SHAPES, *EVERY)
+    return (*given, *more, "-o", "run", "--quiet")
 
 
-def _on_another_number(first: int, then: int) -> Callable[[Bench], Outcome]:
+#: Steps of a training that is stopped in its middle, and of one of which a rank is killed.
+STOPPED, KILLED = 1000, 1000
+
+
+def _once(bench: Bench, count: int, words: tuple[object, ...]) -> tuple[Path, Ended]:
+    """The undisturbed training on so many processes, made once for all trials."""
+    folder = bench.base / f"whole {count} {' '.join(map(str, words))}".replace("/", "-")
+    if (folder / "run" / "result.json").exists():
+        return folder, Ended(0, "", 0.0)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder, _ended(torchrun(count, folder, words))
+
+
+def _first_checkpoint(process: subprocess.Popen[str], folder: Path) -> None:
+    """Until there is one, or the training has ended."""
+    index = folder / "run" / "checkpoint.json"
+    end = time.monotonic() + PATIENCE
+    while not index.exists() and time.monotonic() < end and process.poll() is None:
+        time.sleep(0.01)
+
+
+def _on_another_number(first: int, then: int, *more: str) -> Callable[[Bench], Outcome]:
     """Stopped in mid-run; the weights come out as one process makes them, but for rounding."""
 
     def do(bench: Bench) -> Outcome:
         from revgrad import Run
         from trials import Outcome
 
-        steps, outcome, folder = 4000, Outcome(), bench.place("trial")
-        process = torchrun(first, folder, _words(steps))
-        index = folder / "run" / "checkpoint.json"
-        end = time.monotonic() + PATIENCE
-        while not index.exists() and time.monotonic() < end and process.poll() is None:
-            time.sleep(0.01)
+        outcome, folder = Outcome(), bench.place("trial")
+        process = torchrun(first, folder, _words(STOPPED, *more))
+        _first_checkpoint(process, folder)
         process.send_signal(signal.SIGTERM)
         _ended(process)
         saved = Run(folder / "run").checkpoint()
-        done = _ended(torchrun(then, folder, _words(steps)))
-        alone = bench.place("alone")
-        whole = _ended(torchrun(1, alone, _words(steps)))
+        done = _ended(torchrun(then, folder, _words(STOPPED, *more)))
+        alone, whole = _once(bench, 1, _words(STOPPED))
         wrong = ""
         if done.code or whole.code or "Traceback" in done.said:
-            wrong = f"{first} → {then}: {done.code} {done.said[-300:]}"
-        elif saved is None or not 0 < saved.step < steps:
+            wrong = f"{first} → {then}: {done.code} {done.said[-300:]} {whole.said[-100:]}"
+        elif saved is None or not 0 < saved.step < STOPPED:
             wrong = f"{first} → {then}: it was not stopped in mid-run"
         else:
             one, other = (Run(at / "run").checkpoint() for at in (folder, alone))
@@ -156,7 +181,7 @@ def _on_another_number(first: int, then: int) -> Callable[[Bench], Outcome]:
     return do
 
 
-def _killed_rank(number: int) -> Callable[[Bench], Outcome]:
+def _killed_rank(number: int, *more: str) -> Callable[[Bench], Outcome]:
     """kill -9 of a rank in mid-run: torchrun starts both again, and they come to the same."""
 
     def do(bench: Bench) -> Outcome:
@@ -164,17 +189,13 @@ def _killed_rank(number: int) -> Callable[[Bench], Outcome]:
         from works import run_digest
 
         outcome, folder = Outcome(), bench.place("trial")
-        process = torchrun(2, folder, _words(3000), "--max-restarts", "3")
-        index = folder / "run" / "checkpoint.json"
-        end = time.monotonic() + PATIENCE
-        while not index.exists() and time.monotonic() < end and process.poll() is None:
-            time.sleep(0.01)
+        process = torchrun(2, folder, _words(KILLED, *more), "--max-restarts", "3")
+        _first_checkpoint(process, folder)
         ranks = _children(process.pid)
         if ranks:
             os.kill(ranks[number % len(ranks)], signal.SIGKILL)
         done = _ended(process)
-        whole = bench.place("alone")
-        undisturbed = _ended(torchrun(2, whole, _words(3000)))
+        whole, undisturbed = _once(bench, 2, _words(KILLED, *more))
         wrong = "" if len(ranks) == 2 else f"{len(ranks)} ranks were found"
         if not wrong and (done.code or undisturbed.code):
             wrong = f"{done.code} {undisturbed.code} {done.said[-300:]}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from injection import Fault
 from processes import Ended, fresh
-from works import DATA, SHAPES, WORKS, Bench
+from works import WORKS, Bench
 
 
 @dataclass
@@ -113,6 +112,11 @@ COUNTS = {
     "folder cache": (30, 2),
     "data make": (20, 1),
     "reproduce": (4, 0),
+    "train on a table": (10, 0),
+    "train against an attribute": (10, 0),
+    "train on shards": (10, 0),
+    "train on two sources": (10, 0),
+    "source-free": (10, 0),
 }
 
 
@@ -176,29 +180,58 @@ def _small(what: str, folder: Path) -> Ended:
         return Ended(1, f"revgrad: {error}", 0.0)
 
 
+#: Commands that are stopped in interpreters of their own, and how often in the long form.
+IN_ITS_OWN = {
+    "train": 15,
+    "tune": 6,
+    "predict": 6,
+    "folder cache": 6,
+    "data make": 6,
+    "source-free": 6,
+}
+
+
 def imports(short: bool) -> Iterator[Trial]:
-    """Interpreters of their own, stopped while they still import."""
-    words = ("train", *DATA, "--steps", "4", *SHAPES, "-o", "run", "--quiet")
-    for number in range(1 if short else 40):
-        kind = ("term", "int", "kill")[number % 3]
+    """Interpreters of their own, stopped while they still import, or soon after."""
+    for what, count in IN_ITS_OWN.items():
+        for number in range(int(what == "train") if short else count):
+            fault = "kill or signal in an interpreter of its own"
+            yield Trial(fault, what, number, _while_importing(what, number))
 
-        def do(bench: Bench, kind: str = kind, number: int = number) -> Outcome:
-            outcome, folder = Outcome(), bench.place("trial")
-            chance = random.Random(number)
-            ended = fresh(words, folder, Fault(kind, after=chance.uniform(0.0, 6.0)))
-            done = (folder / "run" / "choice.json").exists()
-            wrong = ""
-            if ended.code not in (*CODES[kind], *(AT_THE_END[kind] if done else ())):
-                wrong = f"{kind} while importing: {ended.code}: {ended.said[-200:]}"
-            elif kind != "kill" and ended.untidy:
-                wrong = f"{kind} while importing: {ended.untidy}"
-            elif ended.code in (130, 143) and not ended.lines:
-                wrong = f"{kind} while importing: no word of why it ended"
-            outcome.see(wrong)
-            shutil.rmtree(folder)
-            return outcome
 
-        yield Trial("kill or signal in an interpreter of its own", "train", number, do)
+def _while_importing(what: str, number: int) -> Callable[[Bench], Outcome]:
+    kind = ("term", "int", "kill")[number % 3]
+
+    def do(bench: Bench) -> Outcome:
+        outcome, folder = Outcome(), bench.place("trial")
+        moment = random.Random(f"{what} {number}").uniform(0.0, 6.0)
+        (folder / "cache").mkdir()
+        cache = str(folder / "cache")
+        fault = Fault(kind, after=moment)
+        ended = fresh(WORKS[what].words, folder, fault, REVGRAD_CACHE=cache)
+        done = _is_done(bench, what, folder)
+        wrong = ""
+        if ended.code not in (*CODES[kind], *(AT_THE_END[kind] if done else ())):
+            wrong = f"{what}: {kind} while importing: {ended.code}: {ended.said[-200:]}"
+        elif kind != "kill" and ended.untidy:
+            wrong = f"{what}: {kind} while importing: {ended.untidy}"
+        elif ended.code in (130, 143) and not ended.lines:
+            wrong = f"{what}: {kind} while importing: no word of why it ended"
+        outcome.see(wrong or goes_on(bench, what, folder))
+        bench.leave(folder)
+        return outcome
+
+    return do
+
+
+def _is_done(bench: Bench, what: str, folder: Path) -> bool:
+    """Whether all that the work leaves is there."""
+    from revgrad.errors import RevgradError
+
+    try:
+        return WORKS[what].digest(folder) == bench.undisturbed(what)[0]
+    except (OSError, RevgradError, AssertionError):
+        return False
 
 
 def resumes(short: bool) -> Iterator[Trial]:

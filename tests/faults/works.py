@@ -35,6 +35,7 @@ def make_data(base: Path) -> None:
     chance = np.random.default_rng(0)
     inputs = chance.normal(size=(60, 4)).astype(np.float32)
     np.savez(data / "source.npz", inputs=inputs, labels=np.arange(60) % 3)
+    np.savez(data / "other.npz", inputs=inputs - 1, labels=np.arange(60) % 3)
     np.savez(data / "target.npz", inputs=inputs + 1)
     for name, shift in (("source", 0), ("target", 1)):
         lines = ["height,colour,age,y"]
@@ -107,12 +108,16 @@ def _timeless(values: dict[str, Any]) -> str:
     return json.dumps(kept, sort_keys=True)
 
 
-def whole_digest(folder: Path) -> str:
-    """Of a run and of all the trainings that it was chosen among."""
+def runs_digest(folder: Path) -> str:
+    """Of a run and of every training in a folder below it."""
     below = sorted(path.parent for path in folder.rglob("config.json"))
     names = [str(one.relative_to(folder)) for one in below]
-    choice = _timeless(json.loads((folder / "choice.json").read_text()))
-    return " ".join([choice, *names, *map(run_digest, below)])
+    return " ".join([*names, *map(run_digest, below)])
+
+
+def whole_digest(folder: Path) -> str:
+    """Of a run by auto: what was chosen and why, and all the trainings that it was chosen among."""
+    return f"{_timeless(json.loads((folder / 'choice.json').read_text()))} {runs_digest(folder)}"
 
 
 def _search_digest(folder: Path) -> str:
@@ -201,6 +206,27 @@ WORKS = {
                 *("--adversary", "age", "--steps", "4", *SHAPES, *EVERY, "-o", "run", "--quiet"),
             ),
             lambda folder: run_digest(folder / "run"),
+        ),
+        Work(
+            "train on shards",
+            (
+                *("train", "--source", "../data/shard.tar", "--target", "../data/photos"),
+                *("--recipe", "paper", "--steps", "6", *SHAPES, *EVERY, "-o", "run", "--quiet"),
+            ),
+            lambda folder: run_digest(folder / "run"),
+        ),
+        Work(
+            "train on two sources",
+            (*TRAIN, "--source", "../data/other.npz", "--recipe", "paper"),
+            lambda folder: run_digest(folder / "run"),
+        ),
+        Work(
+            "source-free",
+            (
+                *("source-free", "../data/trained", "../data/photos", "-o", "run", "--quiet"),
+                *("--rounds", "2", "--steps", "3"),
+            ),
+            lambda folder: runs_digest(folder / "run"),
         ),
         Work(
             "shards' index",
