@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import socket
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
 from torch.utils.data import Dataset
 
 import revgrad
-from revgrad import from_arrays, from_folder
+from revgrad import from_arrays, from_folder, from_frame
 from revgrad.errors import DataError, InputError
+from revgrad.model_selection import select
 from revgrad.networks.compact import CompactNetwork
 from tiny import Perceptron, seeded, weights_digest
 
@@ -123,6 +128,59 @@ def test_labels_of_the_target_are_not_looked_at(kind: str, tmp_path: Path) -> No
             target = Items(values)
         found.append(digest(trained(target)))
     assert len(set(found)) == 1
+
+
+def tarred(path: Path, labels: np.ndarray) -> str:
+    """A shard of the target's images, each with a label beside it."""
+    with tarfile.open(path, "w") as shard:
+        for number, image in enumerate(pixels(2)):
+            buffer = io.BytesIO()
+            Image.fromarray(image).save(buffer, "PNG")
+            for ending, data in (("png", buffer.getvalue()), ("cls", b"%d" % labels[number])):
+                about = tarfile.TarInfo(f"{number:03}.{ending}")
+                about.size = len(data)
+                shard.addfile(about, io.BytesIO(data))
+    return str(path)
+
+
+def test_labels_of_shards_and_tables_are_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REVGRAD_CACHE", str(tmp_path / "cache"))
+    labels = [np.arange(COUNT) % 3, np.full(COUNT, -5)]
+    shards = [tarred(tmp_path / f"{number}.tar", one) for number, one in enumerate(labels)]
+    assert len({digest(trained(one)) for one in shards}) == 1
+    x = np.random.default_rng(0).normal(size=(COUNT, 4))
+    frame = pd.DataFrame(x, columns=list("abcd")).assign(y=np.arange(COUNT) % 3)
+    targets: list[Any] = [frame.drop(columns="y")]
+    targets += [from_frame(frame.assign(y=one), "y") for one in (labels[0], ["never seen"] * COUNT)]
+    found = []
+    for target in targets:
+        network = seeded(Perceptron)
+        adapted = revgrad.adapt(network, from_frame(frame, "y"), target, layer="lower", **SMALL)
+        found.append(digest(adapted))
+    assert len(set(found)) == 1
+
+
+@pytest.mark.slow
+def test_nothing_of_it_decides_what_auto_chooses_or_how_runs_are_ranked(
+    folders: list[Path], tmp_path: Path
+) -> None:
+    """The target under true and under random folder names, with and without colourful test data."""
+    found, ranked = [], []
+    for number, folder in enumerate(folders[:2]):
+        run = tmp_path / f"run{number}"
+        test = (pixels(4, 3), np.full(COUNT, 2)) if number else None
+        adapted = trained(str(folder), run, recipe="auto", held_out=0.3, test=test)
+        ends = sorted(run.rglob("end.safetensors"))
+        assert len(ends) > 4
+        choice = json.loads((run / "choice.json").read_text())
+        found.append((digest(adapted), choice, [path.read_bytes() for path in ends]))
+        ranking = select([run / "candidates"], score="mutual-information").runs
+        ranked.append([(one.run.name, one.score) for one in ranking])
+    assert found[0] == found[1]
+    assert ranked[0] == ranked[1]
+    assert len(ranked[0]) > 1
 
 
 def test_labels_that_are_used_are_looked_at() -> None:

@@ -68,7 +68,7 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> UnknownNameError:
     """
     known = list(choices)
     near = get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"; did you mean '{near[0]}'?" if near else ";"
+    hint = f"; did you mean '{near[0]}'?" if near else ""
     most = 12 if near else 30
     listed = ", ".join(known[:most]) + (", …" if len(known) > most else "")
     return UnknownNameError(f"no {kind} '{name}'{hint} (there are: {listed or 'none'})")

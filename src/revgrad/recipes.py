@@ -290,5 +290,5 @@ def recipe_named(recipe: Recipe | str) -> Recipe:
     if not isinstance(recipe, str):
         raise InputError(f"a recipe is a Recipe or its name, not {type(recipe).__name__}")
     if recipe not in RECIPES:
-        raise unknown("recipe", recipe, RECIPES)
+        raise unknown("recipe", recipe, [AUTO, *RECIPES])
     return RECIPES[recipe]

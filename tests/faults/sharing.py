@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from processes import PATIENCE, Ended
-from works import DATA, EVERY, SHAPES, WORKS, Bench
+from works import DATA, SHAPES, WORKS, Bench
 
 if TYPE_CHECKING:
     from trials import Outcome, Trial
@@ -120,8 +120,9 @@ def _ended(process: subprocess.Popen[str]) -> Ended:
 
 
 def _words(steps: int, *more: str) -> tuple[object, ...]:
-    given = ("train", *DATA, "--recipe", "paper", "--steps", steps, *SHAPES, *EVERY)
-    return (*given, *more, "-o", "run", "--quiet")
+    given = ("train", *DATA, "--recipe", "paper", "--steps", steps, *SHAPES, *more)
+    every = ("--log-every", "20", "--checkpoint-every", "20", "--evaluate-every", "200")
+    return (*given, *every, "-o", "run", "--quiet")
 
 
 #: Steps of a training that is stopped in its middle, and of one of which a rank is killed.
