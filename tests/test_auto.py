@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import torch
 from torch import nn
 
 from revgrad import adapt, from_arrays, from_frame, from_series, load, verdict
-from revgrad.auto import Ladder, data_kind, default_steps, ema_decay
+from revgrad.auto import Ladder, data_kind, default_steps, ema_decay, hand_over
 from revgrad.diagnostics.choice import (
     CHOICE,
     Candidate,
@@ -34,7 +36,7 @@ from revgrad.objectives.losses import mean_label_loss
 from revgrad.preprocessing import Preprocessing
 from revgrad.tasks.losses import cross_entropy
 from revgrad.training.callbacks import Callback
-from revgrad.training.run import BASELINE, CANDIDATES
+from revgrad.training.run import BASELINE, CANDIDATES, Run
 from tiny import digest
 
 
@@ -150,10 +152,41 @@ def test_a_stopped_one_goes_on(tmp_path: Path) -> None:
 
     with pytest.raises(Stop):
         fitted(x, tmp_path / "stopped", callbacks=[Stopper()])
+    (tmp_path / "stopped" / ".choice.json.1.part").touch()  # what a kill can leave
+    with Run(tmp_path / "stopped").held(), pytest.raises(RunError, match="by another process"):
+        fitted(x, tmp_path / "stopped")
     resumed = fitted(x, tmp_path / "stopped")
+    assert not list((tmp_path / "stopped").rglob("*.part"))
     # names of folders apart, all is the same
     assert digest(resumed.network.state_dict()) == digest(whole.network.state_dict())
     assert resumed.choice == whole.choice
+
+
+def test_what_was_there_stays_where_it_can_not_be_handed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a full disk, which says so: what was there before is kept."""
+    for name, text in (("chosen", "new"), ("run", "old")):
+        for file in ("config.json", "evidence/end.safetensors"):
+            (tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / file).write_text(text)
+    (tmp_path / "run" / "evidence" / "step-1.safetensors").touch()
+
+    def full(source: Any, to: Any, *_: Any) -> None:
+        to.write(source.read(1))
+        raise OSError(errno.ENOSPC, "full")
+
+    def texts() -> set[str]:
+        files = (tmp_path / "run").rglob("*")
+        return {path.read_text() for path in files if path.is_file()}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "copyfileobj", full)
+        with pytest.raises(RunError, match=r"the disk is full: .*config\.json .* is kept"):
+            hand_over(tmp_path / "chosen", tmp_path / "run")
+    assert texts() == {"old", ""}
+    hand_over(tmp_path / "chosen", tmp_path / "run")
+    assert texts() == {"new"}
 
 
 def test_mistakes_are_said(tmp_path: Path) -> None:

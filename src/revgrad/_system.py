@@ -10,13 +10,14 @@ import errno
 import hashlib
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from revgrad.errors import RunError
 
@@ -32,10 +33,23 @@ MANY = 500
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Write beside, flush to the disk, rename: a reader sees the old file or the new one."""
+    with _replaced(path) as file:
+        file.write(data)
+
+
+def copy_atomically(source: Path, path: Path) -> None:
+    """A file's bytes under another name, at once as `write_atomically` writes."""
+    with _replaced(path) as file, open(source, "rb") as data:
+        shutil.copyfileobj(data, file, 1 << 20)
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[BinaryIO]:
+    """A file beside `path` to write to; it takes the name when its bytes are on the disk."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with open(part, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)

@@ -29,7 +29,7 @@ from revgrad.assembly import (
     settings_for,
     task_for,
 )
-from revgrad.auto import Automatic, held_out_part, refuse_other_run, unjudged
+from revgrad.auto import Automatic, held_folder, held_out_part, unjudged
 from revgrad.diagnostics.attribute_evidence import AttributeRecorder
 from revgrad.diagnostics.attribute_score import AttributeScore
 from revgrad.diagnostics.recorder import EVIDENCE_SAMPLES
@@ -376,17 +376,17 @@ def _automatic(
 
     if not task.one_class:
         return train(network, unjudged(network, shaped.source, shaped.target, task, changes))
-    if run is not None:
-        refuse_other_run(run)
     held_out, target = shaped.held_out, shaped.target
     assert target is not None
-    choice, chosen, start = Automatic(
+    ladder = Automatic(
         *(shaped.source, held_out, target),
         partial(train, shown=False),
         run,
         evidence_samples or EVIDENCE_SAMPLES,
         progress,
-    ).fit(network, changes)
+    )
+    with held_folder(run):
+        choice, chosen, start = ladder.fit(network, changes)
     assert isinstance(chosen, Adapted)
     assert isinstance(start, Adapted)
     network.load_state_dict(chosen.network.state_dict())

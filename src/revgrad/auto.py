@@ -11,8 +11,8 @@ from __future__ import annotations
 import copy
 import logging
 import os
-import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from torch import Tensor, nn
 
-from revgrad._system import disk_errors
+from revgrad._system import copy_atomically, disk_errors
 from revgrad.adapter import DomainAdapter
 from revgrad.diagnostics.choice import (
     OPINION_SAMPLES,
@@ -65,8 +65,9 @@ from revgrad.recipes import (
 from revgrad.schedules import Annealed, Constant, RampUp
 from revgrad.tasks import Task
 from revgrad.training.callbacks import Callback, ProgressBar, TrainingResult
+from revgrad.training.checkpoint import sweep
 from revgrad.training.record import RESULT
-from revgrad.training.run import BASELINE, CANDIDATES, CONFIG, ENCODER, METRICS
+from revgrad.training.run import BASELINE, CANDIDATES, CONFIG, ENCODER, METRICS, Run
 
 log = logging.getLogger("revgrad")
 
@@ -522,33 +523,54 @@ def _is_still_learning(start: Trained) -> bool:
 
 def hand_over(chosen: Path, run: Path) -> None:
     """The chosen training's files as the run's own, so that all that reads runs reads it; the
-    checkpoint's json last: with it the run is complete."""
+    checkpoint's json last: with it the run is complete. Each takes its place at once, so that what
+    a folder held before stays readable where the disk is full or the process is killed."""
     with disk_errors(run):
-        files = [chosen / name for name in (CONFIG, METRICS, RESULT, ENCODER)]
+        files = [chosen / name for name in (CONFIG, METRICS, RESULT, ENCODER, EVIDENCE_FOLDER)]
         tensors = sorted(chosen.glob("checkpoint*"), key=lambda path: path.suffix == ".json")
         for path in (*files, *tensors):
-            if path.is_dir():  # of a sharded network
-                shutil.copytree(path, run / path.name, dirs_exist_ok=True)
-            elif path.exists():
-                shutil.copy2(path, run / path.name)
-        shutil.rmtree(run / EVIDENCE_FOLDER, ignore_errors=True)
-        if (chosen / EVIDENCE_FOLDER).exists():
-            shutil.copytree(chosen / EVIDENCE_FOLDER, run / EVIDENCE_FOLDER)
+            _copied(path, run / path.name)
+        sweep(run)
 
 
-def refuse_other_run(run: Path) -> None:
-    """A folder in which something else than a run by `auto` lies is not written to."""
+def _copied(source: Path, path: Path) -> None:
+    """A file or a folder of files, where there is one; in a folder nothing else stays."""
+    if not source.is_dir():
+        if source.exists():
+            copy_atomically(source, path)
+        return
+    path.mkdir(exist_ok=True)
+    for one in source.iterdir():
+        _copied(one, path / one.name)
+    for one in path.iterdir():
+        if not (source / one.name).exists():
+            one.unlink()
+
+
+@contextmanager
+def held_folder(run: Path | None) -> Iterator[None]:
+    """The run's folder held against other processes while all is trained and chosen, free of what
+    a killed one left; one in which something else than a run by `auto` lies is refused."""
+    if run is None:
+        yield
+        return
     begun = (run / BASELINE).exists() or (run / CANDIDATES).exists()
     if (run / CONFIG).exists() and not begun:
         raise RunError(
             f"{run} is a run of another recipe than 'auto': choose another folder, or name its "
             "recipe to resume it"
         )
-    strangers = [] if not run.is_dir() else [path.name for path in run.iterdir()]
-    if strangers and not begun:
+    stranger = next(Run(run).strangers(), None) if run.is_dir() and not begun else None
+    if stranger is not None:
         raise RunError(
-            f"{run} is not empty ({strangers[0]}) and not a run: choose a new or an empty folder"
+            f"{run} is not empty ({stranger}) and not a run: choose a new or an empty folder"
         )
+    if not _is_first_process():
+        yield
+        return
+    with Run(run).held():
+        sweep(run)
+        yield
 
 
 def _some(domain: Domain, count: int) -> Domain:

@@ -31,6 +31,17 @@ def run(*words: str, **more: str) -> int:
     return subprocess.run(words, cwd=ROOT, env={**os.environ, **more}, check=False).returncode
 
 
+def versions(python: Path) -> dict[str, str]:
+    """What is installed beside that interpreter, by name."""
+    shown = subprocess.run(
+        [str(python), "-m", "uv", "pip", "list", "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {one["name"]: one["version"] for one in json.loads(shown.stdout)}
+
+
 def main(kind: str, *chosen: str) -> int:
     place = ROOT / "build" / kind
     python = place / "bin" / "python"
@@ -43,28 +54,20 @@ def main(kind: str, *chosen: str) -> int:
         place.parent.mkdir(exist_ok=True)
         limits = place.with_suffix(".constraints.txt")
         limits.write_text("\n".join(pins) + "\n")
-        wanted = f".[{','.join(EXTRAS)}]"
-        install = ["-m", "uv", "pip", "install", "--python", str(python), "-c", str(limits)]
-        # PyTorch first, from where pip finds its CPU build; uv then finds it there
-        steps = [
+        # PyTorch first, from where pip finds its CPU build: uv then leaves it, and changes all else
+        for step in (
             (sys.executable, "-m", "venv", str(place)),
             (str(python), "-m", "pip", "install", "--quiet", "uv", "-c", str(limits), *KEPT),
-            (
-                *(str(python), *install, "--upgrade", "-e", wanted, *TOOLS),
-                *("--resolution", "lowest-direct" if kind == "lowest" else "highest"),
-            ),
-        ]
-        for step in steps:
+        ):
             if code := run(*step):
                 return code
-    shown = subprocess.run(
-        [str(python), "-m", "uv", "pip", "list", "--format", "json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    versions = {one["name"]: one["version"] for one in json.loads(shown.stdout)}
-    print(" ".join(f"{name} {version}" for name, version in sorted(versions.items())))
+        install = ["-m", "uv", "pip", "install", "--python", str(python), "-c", str(limits)]
+        resolution = "lowest-direct" if kind == "lowest" else "highest"
+        changed = [f"--upgrade-package={name}" for name in versions(python) if name not in KEPT]
+        wanted = ("-e", f".[{','.join(EXTRAS)}]", *TOOLS)
+        if code := run(str(python), *install, "--resolution", resolution, *changed, *wanted):
+            return code
+    print(" ".join(f"{name} {version}" for name, version in sorted(versions(python).items())))
     core = ("-m", "not slow and not paper", "-p", "no:cacheprovider", *QUIET)
     given = ("-n", "0", *chosen) if chosen else ("-n", "2")
     return run(str(python), "-m", "pytest", *given, *core, OMP_NUM_THREADS="1")

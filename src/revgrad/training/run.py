@@ -250,11 +250,11 @@ class Run:
         encoder
             the description that `config.encoder` seals
         """
-        with self._held():
+        with self.held():
             if self.exists():
                 self._refuse_mismatch(config)
             else:
-                if stranger := next(self._strangers(), None):
+                if stranger := next(self.strangers(), None):
                     raise RunError(
                         f"{self.folder} is not empty ({stranger}) and not a run: "
                         "choose a new or an empty folder"
@@ -273,7 +273,7 @@ class Run:
                     self._metrics = None
 
     @contextmanager
-    def _held(self) -> Iterator[None]:
+    def held(self) -> Iterator[None]:
         """Hold the directory's lock, unless another process does."""
         lock = Lock(self.folder / LOCK)
         with disk_errors(self.folder):
@@ -312,7 +312,8 @@ class Run:
         if path.stat().st_size > kept:
             write_atomically(path, path.read_bytes()[:kept])
 
-    def _strangers(self) -> Iterator[str]:
+    def strangers(self) -> Iterator[str]:
+        """Names of what lies in the folder and is no run's."""
         own = (LOCK, BASELINE, ENCODER)
         return (p.name for p in self.folder.iterdir() if p.name not in own and p.suffix != ".part")
 
