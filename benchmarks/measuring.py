@@ -10,9 +10,13 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import Literal, NamedTuple
 
 #: As a test runs it: everything once and small, so that the numbers mean nothing.
 BRIEF = "--brief" in sys.argv
+
+
+Clock = Literal["wall", "cpu"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,14 @@ def header(text: str) -> None:
         print(f"{text}\n{'':<44} {'value':>12} {'reference':>12} {'ratio':>8}", flush=True)
 
 
+class Seconds(NamedTuple):
+    """Of the clock on the wall, and of the processor: the second is nearly the same beside other
+    programs, but counts no waiting and no other process."""
+
+    wall: float
+    cpu: float
+
+
 class Worker:
     """A process that runs `FILE --worker NAME…` and times a turn whenever it is told to."""
 
@@ -49,13 +61,13 @@ class Worker:
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
 
-    def turn(self) -> float:
-        """Seconds of one turn."""
+    def turn(self) -> Seconds:
+        """What one turn took."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write("go\n")
         self.process.stdin.flush()
-        return float(self.process.stdout.readline())
+        return Seconds(*map(float, self.process.stdout.readline().split()))
 
     def close(self) -> None:
         assert self.process.stdin is not None
@@ -66,18 +78,20 @@ class Worker:
 def work(turn: Callable[[], None]) -> None:
     """The worker's side: time a turn for every line that comes."""
     for _ in sys.stdin:
-        start = time.perf_counter()
+        wall, cpu = time.perf_counter(), time.process_time()
         turn()
-        print(time.perf_counter() - start, flush=True)
+        print(time.perf_counter() - wall, time.process_time() - cpu, flush=True)
 
 
-def compare(file: str, ours: list[str], reference: list[str], turns: int) -> tuple[float, float]:
+def compare(
+    file: str, ours: list[str], reference: list[str], turns: int, clock: Clock = "cpu"
+) -> tuple[float, float]:
     """Median seconds of a turn of ours and of the reference's; the first turns are warm-up."""
     workers = [Worker(file, *ours), Worker(file, *reference)]
     times: list[list[float]] = [[], []]
     for number in range(1 if BRIEF else turns + 1):
         for worker, taken in zip(workers, times, strict=True):
-            seconds = worker.turn()
+            seconds = getattr(worker.turn(), clock)
             if number or BRIEF:
                 taken.append(seconds)
     for worker in workers:

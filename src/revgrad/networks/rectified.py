@@ -10,6 +10,8 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from revgrad.networks import products
+
 
 class ConvolutionReLU(nn.Conv2d):
     """(n, c, h, w) → (n, maps, h', w'), rectified."""
@@ -22,7 +24,7 @@ class LinearReLU(nn.Linear):
     """(n, features) → (n, units), rectified."""
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.relu_(super().forward(input))
+        return F.relu_(products.linear(input, self.weight, self.bias))
 
 
 class MaxPoolReLU(nn.MaxPool2d):

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from revgrad.cutting import cut
 from revgrad.errors import InputError
+from revgrad.networks.products import FEWEST_ROWS
 from revgrad.paper.networks.gtsrb import GTSRBNetwork
 from revgrad.paper.networks.winograd import (
-    FEWEST_ROWS,
     TILES,
     WinogradConvolution,
     best_tile,
@@ -115,7 +115,7 @@ def test_the_transforms_of_torch_func_go_through() -> None:
         return torch.func.vmap(torch.func.grad(value))(several)
 
     direct = slope(lambda x, w, b, padding: F.conv2d(x, w, b, padding=padding))
-    torch.testing.assert_close(slope(by_tiles), direct, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(slope(convolve), direct, rtol=1e-9, atol=1e-9)
 
 
 def direct_to_the_bit(images: Tensor, weight: Tensor, bias: Tensor) -> bool:

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from revgrad.errors import InputError
+from revgrad.networks.products import products, trains_on_cpu
 
 #: Outputs of a tile along each side: what covers a map with the fewest products is taken.
 TILES = (4, 5)
@@ -27,8 +28,6 @@ TILES = (4, 5)
 _POINTS = tuple(Fraction(point) for point in ("0", "1", "-1", "2", "-2", "1/2", "-1/2", "4"))
 #: Filters for which the points suffice and rounding stays small.
 KERNELS = (3, 5)
-#: Samples below which transforming the filter costs more than it saves.
-FEWEST_ROWS = 16
 
 
 class WinogradConvolution(nn.Conv2d):
@@ -51,16 +50,10 @@ class WinogradConvolution(nn.Conv2d):
 def convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, padding: int) -> Tensor:
     """`F.conv2d(inputs, weight, bias, padding=padding)`, by whichever way is faster."""
     suits = (
-        torch.is_grad_enabled()
-        and inputs.device.type == "cpu"
-        and inputs.dtype == weight.dtype == torch.float32
-        and inputs.ndim == 4
-        and len(inputs) >= FEWEST_ROWS
+        inputs.ndim == 4
         and inputs.shape[1] == weight.shape[1]  # else the library's own error is the better one
         and min(inputs.shape[2:]) >= weight.shape[2]
-        and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
-        and not torch.jit.is_tracing()  # type: ignore[attr-defined,no-untyped-call]
+        and trains_on_cpu(inputs, weight)
     )
     if suits:
         return by_tiles(inputs, weight, bias, padding)
@@ -69,72 +62,154 @@ def convolve(inputs: Tensor, weight: Tensor, bias: Tensor | None, padding: int) 
 
 def by_tiles(inputs: Tensor, weight: Tensor, bias: Tensor | None, padding: int) -> Tensor:
     """(n, c, h, w), (k, c, r, r), (k,) → (n, k, h', w'), in channels-last order."""
-    (maps, channels, kernel, _), (rows, _, height, width) = weight.shape, inputs.shape
-    out_height, out_width = (extent + 2 * padding - kernel + 1 for extent in (height, width))
-    tile = best_tile(out_height, out_width, kernel)
-    side = tile + kernel - 1
-    down, across = -(-out_height // tile), -(-out_width // tile)
-    images = inputs.permute(0, 2, 3, 1)
-    below = down * tile + kernel - 1 - height - padding
-    right = across * tile + kernel - 1 - width - padding
-    if padding or below or right:
-        images = F.pad(images, (0, 0, padding, right, padding, below))
-    windows = _Windows.apply(images, side, tile)  # type: ignore[no-untyped-call]
-    tiles = rows * down * across
-    ways = transforms(kernel, tile, inputs.dtype)
-    seen = ways.inputs @ windows.reshape(side**2, tiles * channels)
-    filters = ways.filters @ weight.permute(2, 3, 1, 0).reshape(kernel**2, channels * maps)
-    products = torch.bmm(seen.view(side**2, tiles, channels), filters.view(side**2, channels, maps))
-    outputs = ways.outputs @ products.view(side**2, tiles * maps)
-    outputs = outputs.view(tile, tile, rows, down, across, maps).permute(2, 3, 0, 4, 1, 5)
-    outputs = outputs.reshape(rows, down * tile, across * tile, maps)[:, :out_height, :out_width]
-    return (outputs if bias is None else outputs + bias).permute(0, 3, 1, 2)
+    found: Tensor = _ByTiles.apply(inputs, weight, bias, padding)  # type: ignore[no-untyped-call]
+    return found
 
 
-class _Windows(torch.autograd.Function):
-    """(n, h, w, c) → (side, side, n, down, across, c): the windows of all tiles, place in the
-    window first. `unfold` gives the same; the way back through it takes several times as long."""
-
-    generate_vmap_rule = True
+class _ByTiles(torch.autograd.Function):
+    """Images lie as (h, w, n · c), so that rows and columns of tiles are slices of them."""
 
     @staticmethod
-    def forward(images: Tensor, side: int, tile: int) -> Tensor:
-        windows = images.unfold(1, side, tile).unfold(2, side, tile)
-        return windows.permute(4, 5, 0, 1, 2, 3).contiguous()
+    def forward(
+        ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, padding: int
+    ) -> Tensor:
+        tiling = Tiling.of(inputs, weight, padding)
+        ways = transforms(tiling.kernel, tiling.tile, inputs.dtype)
+        images = tiling.padded(inputs)
+        filters = ways.on_filters(weight)
+        outputs = images.new_zeros((*tiling.out_padded, tiling.samples * tiling.maps))
+        seen = []
+        for row in range(tiling.down):
+            values = taken_apart(images, ways.inputs, row, tiling.tile)
+            seen.append(values.view(tiling.places, -1, tiling.channels))
+            put_together(products(seen[-1], filters), ways.outputs, outputs, row, tiling.tile)
+        ctx.save_for_backward(inputs, weight, filters, *seen)
+        ctx.tiling = tiling
+        found = outputs.view(*tiling.out_padded, tiling.samples, tiling.maps)
+        height, width = tiling.out
+        found = found[:height, :width].permute(2, 0, 1, 3).contiguous()
+        return (found if bias is None else found.add_(bias)).permute(0, 3, 1, 2)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, int, int], output: Tensor) -> None:
-        images, ctx.side, ctx.tile = inputs
-        ctx.shape = images.shape
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        inputs, weight, filters, *seen = ctx.saved_tensors
+        tiling: Tiling = ctx.tiling
+        over_bias = gradient.sum((0, 2, 3)) if ctx.needs_input_grad[2] else None
+        if torch.is_grad_enabled():  # a gradient of this gradient is the direct way's
+            direct = torch.ops.aten.convolution_backward(
+                *(gradient, inputs, weight, None, (1, 1), (tiling.padding,) * 2, (1, 1), False),
+                *((0, 0), 1, (True, True, False)),
+            )
+            return direct[0], direct[1], over_bias, None
+        ways = transforms(tiling.kernel, tiling.tile, gradient.dtype)
+        upstream = gradient.new_zeros((*tiling.out_padded, tiling.samples, tiling.maps))
+        height, width = tiling.out
+        upstream[:height, :width] = gradient.permute(2, 3, 0, 1)
+        upstream = upstream.flatten(2)
+        images = upstream.new_zeros((*tiling.in_padded, tiling.samples * tiling.channels))
+        over_filters = torch.zeros_like(filters)
+        for row in range(tiling.down):
+            values = taken_apart(upstream, ways.outputs.t(), row, tiling.tile)
+            values = values.view(tiling.places, -1, tiling.maps)
+            over_filters += products(seen[row].transpose(1, 2), values)
+            over_seen = products(values, filters.transpose(1, 2))
+            put_together(over_seen, ways.inputs.t(), images, row, tiling.tile)
+        return tiling.unpadded(images), ways.back_to_weight(over_filters), over_bias, None
+
+
+def taken_apart(images: Tensor, matrix: Tensor, row: int, step: int) -> Tensor:
+    """The matrix (s, r), along both axes, of each window (r, r) in a row of tiles.
+
+    (h, w, flat) → (s, s, tiles, flat); windows lie `step` apart.
+    """
+    side, window = matrix.shape
+    _, width, flat = images.shape
+    tiles = (width - window) // step + 1
+    down = images[row * step : row * step + window].view(window, width * flat)
+    columns = (matrix @ down).view(side, width, flat)
+    found = images.new_empty((side, side, tiles, flat))
+    for at in range(side):
+        for tile in range(tiles):
+            window_of = columns[at, tile * step : tile * step + window]
+            torch.mm(matrix, window_of, out=found[at, :, tile])
+    return found
+
+
+def put_together(values: Tensor, matrix: Tensor, images: Tensor, row: int, step: int) -> None:
+    """Adds to (h, w, flat) images what `taken_apart` by the transposed matrix takes from there:
+    its adjoint. `values` is (s · s, …), the matrix (r, s)."""
+    window, side = matrix.shape
+    _, width, flat = images.shape
+    tiles = (width - window) // step + 1
+    values = values.view(side, side, tiles, flat)
+    columns = images.new_zeros((side, width, flat))
+    for at in range(side):
+        for tile in range(tiles):
+            columns[at, tile * step : tile * step + window].addmm_(matrix, values[at, :, tile])
+    down = images[row * step : row * step + window].view(window, width * flat)
+    down.addmm_(matrix, columns.view(side, width * flat))
+
+
+class Tiling(NamedTuple):
+    """How tiles of outputs lie on a batch of images."""
+
+    samples: int
+    channels: int
+    maps: int
+    height: int
+    width: int
+    kernel: int
+    padding: int
+    tile: int
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return _Overlapped.apply(gradient, ctx.shape, ctx.tile), None, None  # type: ignore[no-untyped-call]
+    def of(inputs: Tensor, weight: Tensor, padding: int) -> Tiling:
+        samples, channels, *extents = inputs.shape
+        maps, _, kernel, _ = weight.shape
+        tile = best_tile(*(extent + 2 * padding - kernel + 1 for extent in extents), kernel)
+        return Tiling(samples, channels, maps, *extents, kernel, padding, tile)
 
+    @property
+    def places(self) -> int:
+        """Numbers that a tile has in between, per channel: those of a window of inputs."""
+        return (self.tile + self.kernel - 1) ** 2
 
-class _Overlapped(torch.autograd.Function):
-    """The windows added up where they lie in the images: the transpose of `_Windows`."""
+    @property
+    def out(self) -> tuple[int, int]:
+        """Height and width of the outputs."""
+        less = 2 * self.padding - self.kernel + 1
+        return self.height + less, self.width + less
 
-    generate_vmap_rule = True
+    @property
+    def down(self) -> int:
+        """Rows of tiles."""
+        return -(-self.out[0] // self.tile)
 
-    @staticmethod
-    def forward(windows: Tensor, shape: torch.Size, tile: int) -> Tensor:
-        side, _, _, down, across, _ = windows.shape
-        images = windows.new_zeros(shape)
-        for i in range(down):
-            for j in range(across):
-                place = images[:, i * tile : i * tile + side, j * tile : j * tile + side]
-                place += windows[:, :, :, i, j].permute(2, 0, 1, 3)
-        return images
+    @property
+    def out_padded(self) -> tuple[int, int]:
+        """The outputs of whole tiles."""
+        return self.down * self.tile, -(-self.out[1] // self.tile) * self.tile
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, torch.Size, int], output: Tensor) -> None:
-        windows, _, ctx.tile = inputs
-        ctx.side = windows.shape[0]
+    @property
+    def in_padded(self) -> tuple[int, int]:
+        """The inputs of whole tiles."""
+        height, width = self.out_padded
+        return height + self.kernel - 1, width + self.kernel - 1
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return _Windows.apply(gradient, ctx.side, ctx.tile), None, None  # type: ignore[no-untyped-call]
+    def padded(self, inputs: Tensor) -> Tensor:
+        """(n, c, h, w) → (h', w', n · c), zeros around."""
+        images = inputs.new_zeros((*self.in_padded, self.samples, self.channels))
+        self._within(images).copy_(inputs.permute(2, 3, 0, 1))
+        return images.flatten(2)
+
+    def unpadded(self, images: Tensor) -> Tensor:
+        """The way back, in channels-last order."""
+        images = images.view(*self.in_padded, self.samples, self.channels)
+        return self._within(images).permute(2, 0, 1, 3).contiguous().permute(0, 3, 1, 2)
+
+    def _within(self, images: Tensor) -> Tensor:
+        edge = self.padding
+        return images[edge : edge + self.height, edge : edge + self.width]
 
 
 def best_tile(height: int, width: int, kernel: int) -> int:
@@ -145,20 +220,34 @@ def best_tile(height: int, width: int, kernel: int) -> int:
 
 
 class Transforms(NamedTuple):
-    """For flattened squares, s = m + r − 1: outputs · ((filters · g) ∗ (inputs · d)) is what a
-    filter g gives on a window d."""
+    """Along one axis, s = m + r − 1: outputs · ((filters · g) ∗ (inputs · d)) is what a filter g
+    gives on a window d."""
 
-    inputs: Tensor  # (s², s²)
-    filters: Tensor  # (s², r²)
-    outputs: Tensor  # (m², s²)
+    inputs: Tensor  # (s, s)
+    filters: Tensor  # (s, r)
+    outputs: Tensor  # (m, s)
+
+    def on_filters(self, weight: Tensor) -> Tensor:
+        """Along both axes: (k, c, r, r) → (s · s, c, k)."""
+        maps, channels, kernel, _ = weight.shape
+        both = torch.kron(self.filters, self.filters)
+        flat = weight.permute(2, 3, 1, 0).reshape(kernel**2, channels * maps)
+        return (both @ flat).view(-1, channels, maps)
+
+    def back_to_weight(self, gradient: Tensor) -> Tensor:
+        """The adjoint of `on_filters`."""
+        places, channels, maps = gradient.shape
+        both = torch.kron(self.filters, self.filters)
+        flat = both.t() @ gradient.view(places, channels * maps)
+        kernel = self.filters.shape[1]
+        return flat.view(kernel, kernel, channels, maps).permute(3, 2, 0, 1)
 
 
 @lru_cache
 def transforms(kernel: int, tile: int, dtype: torch.dtype) -> Transforms:
-    """Both axes at once: the Kronecker square of what `in_one_dimension` gives."""
+    """Computed in fractions, rounded once."""
     matrices = in_one_dimension(kernel, tile)
-    squares = (torch.tensor(matrix, dtype=torch.float64) for matrix in matrices)
-    return Transforms(*(torch.kron(one, one).to(dtype).contiguous() for one in squares))
+    return Transforms(*(torch.tensor(matrix, dtype=torch.float64).to(dtype) for matrix in matrices))
 
 
 def in_one_dimension(kernel: int, tile: int) -> tuple[list[list[float]], ...]:
