@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import signal
@@ -16,7 +17,7 @@ import pytest
 import torch
 
 from revgrad import Domain, Run, from_arrays
-from revgrad.batch import Batch
+from revgrad.batch import Batch, tensors_of
 from revgrad.domains.domain import Store
 from revgrad.errors import DataError, InputError
 from revgrad.training.paired_batches import PairedBatches
@@ -55,7 +56,12 @@ def brighter(inputs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def same(one: Batch, other: Batch) -> bool:
-    return torch.equal(one.inputs, other.inputs) and torch.equal(one.labels, other.labels)  # type: ignore[arg-type]
+    def parts(batch: Batch) -> list[torch.Tensor]:
+        given = tensors_of(batch.inputs), (batch.labels, batch.labelled, batch.domains)
+        return [*itertools.chain(*given), *([] if batch.weights is None else [batch.weights])]
+
+    pairs = zip(parts(one), parts(other), strict=True)
+    return one.sizes == other.sizes and all(torch.equal(*both) for both in pairs)
 
 
 def test_prefetch_changes_no_bit(tmp_path: Path) -> None:
@@ -114,7 +120,7 @@ def test_a_store_of_ones_own_is_read_by_another_thread_only_where_it_may_be() ->
     assert len(threads(Free())) == 1 + ((os.cpu_count() or 1) > 1)
 
 
-@pytest.mark.parametrize("given", [{"prefetch": True}, {"workers": 1}])
+@pytest.mark.parametrize("given", [{}, {"prefetch": True}, {"workers": 1}])
 def test_any_order_of_steps(given: dict[str, Any]) -> None:
     source = drawing(20, 1) if "workers" in given else images(20, 1)
     batches = PairedBatches([source, images(30, 2)], (4, 4), seed=3)
@@ -124,6 +130,45 @@ def test_any_order_of_steps(given: dict[str, Any]) -> None:
     reader.close()
     assert same(reader.batch(3), batches.batch(3))
     reader.close()
+
+
+def labelled(values: np.ndarray, target: bool = False) -> Domain:
+    return from_arrays(values, None if target else np.arange(len(values)) % 3)
+
+
+def rising(count: int, *shape: int) -> np.ndarray:
+    return np.arange(count * int(np.prod(shape)), dtype=np.float32).reshape(count, *shape)
+
+
+PLAIN = {
+    "one domain": [labelled(rising(9, 2))],
+    "two domains, one smaller than a block": [
+        labelled(rising(50, 2)),
+        labelled(-rising(7, 2), target=True),
+    ],
+    "three domains": [labelled(rising(20, 1, 3)) for _ in range(3)],
+    "several inputs": [from_arrays((rising(30, 2), rising(30, 1)), np.zeros(30, dtype=int))] * 2,
+    "some labels": [
+        labelled(rising(40, 2)),
+        from_arrays(rising(40, 2), np.arange(40) % 2).keeping_labels(10, seed=0),
+    ],
+    "weights": [
+        from_arrays(rising(40, 2), np.arange(40) % 2, weights=np.arange(40) / 7),
+        labelled(rising(40, 2), target=True),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+@pytest.mark.parametrize(("rank", "world"), [(0, 1), (0, 2), (2, 3)])
+def test_batches_read_together_are_those_read_one_by_one(kind: str, rank: int, world: int) -> None:
+    domains = PLAIN[kind]
+    sizes = (5, 4, 3)[: len(domains)]
+    batches = PairedBatches(domains, sizes, seed=1, rank=rank, world=world)
+    for start in (0, 6):
+        together = batches.several(start, 6)
+        assert len(together) == 6
+        assert all(same(one, batches.batch(start + at)) for at, one in enumerate(together))
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -113,6 +113,34 @@ class PairedBatches:
             batch = self._weighted(batch, drawn, own)
         return self._attributed(batch, drawn, own) if self.attributes else batch
 
+    def several(self, step: int, count: int) -> list[Batch]:
+        """`batch` of `count` steps from this one on: small ones cost less when read together."""
+        if self._fixed is None or self.random or self._has_weights or self.attributes:
+            return [self.batch(at) for at in range(step, step + count)]
+        parts = self._read_together(step, count)
+        if not all(isinstance(one, Tensor) and one.is_contiguous() for one, *_ in parts):
+            # inputs of several parts, and images, whose order in memory must stay as it is
+            return [self.batch(at) for at in range(step, step + count)]
+
+        def by_step(blocks: list[Tensor]) -> Tensor:
+            pairs = zip(blocks, self._local_sizes, strict=True)
+            return torch.cat([one.view(count, size, *one.shape[1:]) for one, size in pairs], 1)
+
+        inputs = by_step([cast(Tensor, part.inputs) for part in parts])
+        labels = by_step(self._fixed_labels(parts, count))
+        return [
+            Batch(of_step, known, *self._fixed, total_sizes=self.sizes, sources=self.sources)
+            for of_step, known in zip(inputs, labels, strict=True)
+        ]
+
+    def _read_together(self, step: int, count: int) -> list[Samples]:
+        """This process's samples of each domain in `count` steps, step after step."""
+        parts = []
+        for number, (size, own) in enumerate(zip(self.sizes, self._local, strict=True)):
+            drawn = self._stream(number, step * size, count * size).reshape(count, size)
+            parts.append(self.domains[number].batch(drawn[:, own].reshape(-1)))
+        return parts
+
     def _attributed(
         self, batch: Batch, drawn: Sequence[np.ndarray], own: Sequence[np.ndarray]
     ) -> Batch:
@@ -148,7 +176,7 @@ class PairedBatches:
             )
         return Batch(
             concatenate([part.inputs for part in parts]),
-            self._fixed_labels(parts),
+            cast(Tensor, concatenate(self._fixed_labels(parts))),
             *self._fixed,
             total_sizes=self.sizes,
             sources=self.sources,
@@ -189,15 +217,15 @@ class PairedBatches:
             self._permutations[key] = known
         return known
 
-    def _fixed_labels(self, parts: list[Samples]) -> Tensor:
-        known = next((part.labels for part in parts if part.labels is not None), None)
-        if known is None:
-            return torch.zeros(sum(self._local_sizes), dtype=torch.int64)
-        pieces = [
-            known.new_zeros((size, *known.shape[1:])) if part.labels is None else part.labels
-            for part, size in zip(parts, self._local_sizes, strict=True)
+    def _fixed_labels(self, parts: list[Samples], steps: int = 1) -> list[Tensor]:
+        """Of each domain; zeros where it has none."""
+        labels = [part.labels for part in parts]
+        known = next((one for one in labels if one is not None), None)
+        like = torch.zeros(0, dtype=torch.int64) if known is None else known
+        return [
+            like.new_zeros((steps * size, *like.shape[1:])) if one is None else one
+            for one, size in zip(labels, self._local_sizes, strict=True)
         ]
-        return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
     def _fixed_fields(self) -> _Fixed | None:
         """What all batches share where every domain has all its labels or none: the usual case."""

@@ -64,6 +64,7 @@ from revgrad.training.session import (
     Interrupted,
     Step,
     StopRequest,
+    bare_step,
     keep_large_buffers,
     stop_request,
 )
@@ -198,6 +199,7 @@ class Trainer:
         with self.frozen.held():
             groups = parameter_groups(adapter.network, adapter.heads, self.settings)
             self.optimiser = self.settings.make_optimiser(groups)
+            self.update = bare_step(self.optimiser)
             reduced = self.settings.precision == "bf16"
             step = Step(adapter, self.objective, reduced=reduced)
             self.step = ShardedStep(step, adapter) if self.sharded else distribute(step)
@@ -254,7 +256,7 @@ class Trainer:
             nn.utils.clip_grad_norm_(self.adapter.parameters(), settings.max_gradient_norm)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["rate_factor"]
-        self.optimiser.step()
+        self.update()
         if settings.max_weight_norm:
             limit_norms(self._limited, settings.max_weight_norm)
         if self.average is not None:

@@ -164,10 +164,11 @@ class Tiling(NamedTuple):
 
     @staticmethod
     def of(inputs: Tensor, weight: Tensor, padding: int) -> Tiling:
-        samples, channels, *extents = inputs.shape
+        samples, channels, height, width = inputs.shape
         maps, _, kernel, _ = weight.shape
-        tile = best_tile(*(extent + 2 * padding - kernel + 1 for extent in extents), kernel)
-        return Tiling(samples, channels, maps, *extents, kernel, padding, tile)
+        less = 2 * padding - kernel + 1
+        tile = best_tile(height + less, width + less, kernel)
+        return Tiling(samples, channels, maps, height, width, kernel, padding, tile)
 
     @property
     def places(self) -> int:
