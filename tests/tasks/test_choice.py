@@ -97,7 +97,7 @@ def test_wrong_labels_are_one_line(
 
 
 def test_several_values_ask_for_the_part() -> None:
-    with pytest.raises(InputError, match=r"returns a dict.*output='logits' \(it has a, logits\)"):
+    with pytest.raises(InputError, match=r"returns a dict.*output='logits' \(it has a, logits;"):
         choose_task(NUMBERS, {"a": torch.zeros(1, 3), "logits": torch.zeros(1, 3)})
     with pytest.raises(InputError, match=r"returns a tuple, not one tensor.*output=0"):
         choose_task(NUMBERS, (torch.zeros(1, 3),))
