@@ -410,3 +410,20 @@ def test_one_module_serves_several_trainings() -> None:
     module = nn.Linear(4, 4)
     made = trained(preprocessing=module, baseline=True)
     assert made.preprocessing is module
+
+
+class GreyToColour(Images):
+    """Makes colour of grey images by itself."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert x.shape[1] == 1
+        return super().forward(x.repeat(1, 3, 1, 1))
+
+
+def test_grey_images_are_colour_for_a_network_of_three_channels_alone() -> None:
+    grey = RANDOM.integers(0, 256, (40, 1, 8, 8)).astype(np.uint8)
+    short = {**SHORT, "layer": "pool", "held_out": 0}
+    for build, channels in ((Images, 3), (GreyToColour, 1)):
+        made = adapt(seeded(build), (grey, Y[:40]), grey, **short)
+        assert made.input_shape == (channels, 8, 8)
+        assert made.predict(grey).shape == (40,)

@@ -2,8 +2,8 @@
 
 python benchmarks/peers/train.py LIBRARY WORK SEED
 
-LIBRARY is loop (written by hand), revgrad, skada or pytorch-adapt. CPU time is that of training
-alone: no import, no data, no evaluation.
+LIBRARY is a key of LIBRARIES; loop is written by hand. CPU time is that of training alone: no
+import, no data, no evaluation.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from functools import cache
 from importlib.metadata import version
 
 import numpy as np
@@ -78,13 +79,22 @@ def by_revgrad(work: Work, network: nn.Sequential, recipe: str = "paper") -> nn.
         evidence_samples=0,
         progress=False,
         steps=work.steps,
-        **(same if recipe == "paper" else {}),
+        **same,
     )
     return nn.Sequential(adapted.preprocessing, adapted.network)
 
 
 def by_revgrad_stabilised(work: Work, network: nn.Sequential) -> nn.Module:
     return by_revgrad(work, network, "stabilised")
+
+
+def by_revgrad_auto(work: Work, network: nn.Sequential) -> nn.Module:
+    """The default: several trainings, as long as it thinks fit, and the choice among them."""
+    import revgrad
+
+    source = (work.source, work.labels)
+    adapted = revgrad.adapt(network, source, work.target, layer="0", progress=False)
+    return nn.Sequential(adapted.preprocessing, adapted.network)
 
 
 def by_skada(work: Work, network: nn.Sequential) -> nn.Module:
@@ -118,12 +128,22 @@ def by_skada(work: Work, network: nn.Sequential) -> nn.Module:
     return network
 
 
+@cache
+def declare_operators() -> None:
+    """torchvision from PyPI beside PyTorch's CPU build: its import asks for these two."""
+    boxes = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", boxes)
+
+
 def by_pytorch_adapt(work: Work, network: nn.Sequential) -> nn.Module:
     """pytorch-adapt's DANN hook in a loop, as its examples have it; λ is constant there."""
+    declare_operators()
     from pytorch_adapt.containers import Models, Optimizers
     from pytorch_adapt.hooks import DANNHook
 
-    models = Models({"G": network[0], "C": network[1], "D": domain_head(work.width)})
+    head = nn.Sequential(*domain_head(work.width), nn.Flatten(0))
+    models = Models({"G": network[0], "C": network[1], "D": head})
     optimizers = Optimizers((torch.optim.Adam, {"lr": LEARNING_RATE}))
     optimizers.create_with(models)
     hook = DANNHook(opts=list(optimizers.values()))
@@ -144,13 +164,50 @@ def by_pytorch_adapt(work: Work, network: nn.Sequential) -> nn.Module:
     return network
 
 
+def by_adapt(work: Work, network: nn.Sequential) -> nn.Module:
+    """ADAPT's DANN in TensorFlow, on layers of the same sizes; λ is constant, as is its default."""
+    import tensorflow as tf
+    from adapt.feature_based import DANN
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.keras.utils.set_random_seed(torch.initial_seed() % 2**32)
+    dense, chain = tf.keras.layers.Dense, tf.keras.Sequential
+    model = DANN(
+        chain([dense(work.width, activation="relu"), dense(work.width, activation="relu")]),
+        chain([dense(work.classes)]),
+        chain([dense(64, activation="relu"), dense(1, activation="sigmoid")]),
+        Xt=work.target,
+        lambda_=1.0,
+        loss=tf.keras.losses.CategoricalCrossentropy(from_logits=True),
+        optimizer=tf.keras.optimizers.Adam(LEARNING_RATE),
+    )
+    labels = np.eye(work.classes, dtype="float32")[work.labels]
+    epochs = max(1, round(work.steps / np.ceil(len(work.source) / BATCH)))
+    model.fit(work.source, labels, epochs=epochs, batch_size=BATCH, verbose=0)
+    return Predictions(model)
+
+
+class Predictions(nn.Module):
+    """A model of TensorFlow, as if it were one of PyTorch."""
+
+    def __init__(self, model: object) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(np.asarray(self.model.predict(inputs.numpy())))
+
+
 LIBRARIES = {
     "source only": (source_only, "torch"),
     "loop": (by_hand, "torch"),
     "revgrad": (by_revgrad, "revgrad"),
-    "revgrad, stabilised": (by_revgrad_stabilised, "revgrad"),
     "skada": (by_skada, "skada"),
     "pytorch-adapt": (by_pytorch_adapt, "pytorch-adapt"),
+    "ADAPT": (by_adapt, "adapt"),
+    "revgrad, stabilised": (by_revgrad_stabilised, "revgrad"),
+    "revgrad, auto": (by_revgrad_auto, "revgrad"),
 }
 
 

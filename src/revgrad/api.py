@@ -23,6 +23,7 @@ from revgrad.assembly import (
     completed_provenance,
     early_signs,
     evidence_recorder,
+    in_colours_of,
     named_network,
     objective_for,
     placed_adversaries,
@@ -200,6 +201,7 @@ def adapt(
         network, given = named_network(network, made_for, given, whole.settings.seed, task)
     else:
         given = TrainingData.of(method, source, target, held_out, test, adversaries=adversaries)
+    given = in_colours_of(network, given)
     if automatic:
         return _automatic(
             network,

@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from revgrad.adapter import DomainAdapter
+from revgrad.adapter import DomainAdapter, evaluating
 from revgrad.diagnostics.early_signs import EarlySigns
 from revgrad.diagnostics.recorder import EVIDENCE_SAMPLES, EvidenceRecorder, has_classes
 from revgrad.domains.attributes import DOMAIN, share_attribute
@@ -77,6 +77,22 @@ def named_network(
         shape=None if shapes else source.shape,
     )
     return built, data
+
+
+def in_colours_of(network: nn.Module, data: TrainingData) -> TrainingData:
+    """The data, grey images as colour where the network takes three channels and not one."""
+    shapes = [one.shape for one in (*data.sources, *data.targets) if one.is_images and len(one)]
+    first = next((part for part in network.modules() if isinstance(part, nn.Conv2d)), None)
+    if first is None or first.in_channels != 3 or {shape[0] for shape in shapes} != {1}:
+        return data
+    grey = first.weight.new_zeros(2, *shapes[0])
+    try:
+        with torch.no_grad(), evaluating(network):
+            network(grey)
+    except Exception:  # of whatever kind the network raises
+        log.info("the network takes three channels: grey images are read as colour")
+        return data.in_colour()
+    return data
 
 
 def check_network(network: Any, layer: Any) -> None:

@@ -299,7 +299,7 @@ def test_balanced_repeats_rarer_classes() -> None:
     assert (balanced.labels == labels[balanced.rows]).all()
     assert np.bincount(balanced.rows).tolist() == [1, 3, 1, 1, 5, 1, 2, 1]
     for unfit in (domain.without_labels(), domain.keeping_labels(3), labelled_by_floats()):
-        with pytest.raises(InputError, match="needs a class label on every row"):
+        with pytest.raises(InputError, match="needs a class label for every sample"):
             unfit.balanced()
 
 

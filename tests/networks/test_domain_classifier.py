@@ -98,7 +98,7 @@ def test_one_row_keeps_its_dimension() -> None:
         (lambda: DomainClassifier(3, domains=1), "at least 2 domains apart, got 1"),
         (
             lambda: DomainClassifier(768)(torch.zeros(2, 48, 5, 5)),
-            r"built for 768 features a row; 1200 came \(shape \(2, 48, 5, 5\)\)",
+            r"built for 768 features a sample; 1200 came \(shape \(2, 48, 5, 5\)\)",
         ),
     ],
 )

@@ -166,11 +166,11 @@ def test_median_bandwidths_of_rows_that_are_alike() -> None:
     [
         (lambda: mmd(torch.ones(3, 2), torch.ones(3, 2), []), "bandwidths above 0, got \\[\\]"),
         (lambda: mmd(torch.ones(3, 2), torch.ones(3, 2), [1, 0]), "above 0, got \\[1.0, 0.0\\]"),
-        (lambda: mmd(torch.ones(1, 2), torch.ones(3, 2), 1, unbiased=True), "two rows or more"),
+        (lambda: mmd(torch.ones(1, 2), torch.ones(3, 2), 1, unbiased=True), "two samples or more"),
         (lambda: difference_of_means(torch.ones(3, 2), torch.ones(3, 4)), r"\(3, 2\) and \(3, 4\)"),
-        (lambda: difference_of_means(torch.ones(3), torch.ones(3)), "must be \\(rows, …\\)"),
-        (lambda: mmd(torch.ones(0, 2), torch.ones(3, 2), 1), "without rows"),
-        (lambda: median_bandwidths(torch.ones(0, 2), torch.ones(1, 2)), "without rows"),
+        (lambda: difference_of_means(torch.ones(3), torch.ones(3)), "must be \\(samples, …\\)"),
+        (lambda: mmd(torch.ones(0, 2), torch.ones(3, 2), 1), "without samples"),
+        (lambda: median_bandwidths(torch.ones(0, 2), torch.ones(1, 2)), "without samples"),
     ],
 )
 def test_mistakes_are_one_line(call: object, message: str) -> None:

@@ -253,7 +253,7 @@ def test_coral_is_its_loops() -> None:
         (covariance(one, a, b) - covariance(other, a, b)) ** 2 for a in range(3) for b in range(3)
     ]
     assert number(coral(one, other)) == pytest.approx(sum(squares) / 36, abs=1e-12)
-    with pytest.raises(InputError, match="two rows or more"):
+    with pytest.raises(InputError, match="two samples or more"):
         coral(one[:1], other)
 
 

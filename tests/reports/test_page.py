@@ -45,7 +45,7 @@ def test_a_whole_page(tmp_path: Path) -> None:
     assert summary.verdict is not None
     assert summary.verdict.sentence in html.unescape(re.sub(r"</?sub>", "", page))
     assert f"{summary.verdict.estimate.value:.1%}" in page
-    for words in ("drawings → photos", "finished, 40 steps", "mnist at pool2", "ramp-up"):
+    for words in ("drawings → photos", "finished, 40 steps", "mnist, layer pool2", "ramp-up"):
         assert words in read.words or words == "ramp-up", words
     assert "Measured with labels; decided nothing." in read.words
     assert "revgrad train --source drawings --target photos -o runs/a" in read.words

@@ -1,7 +1,8 @@
 """A `Domain`: a set of inputs, with or without labels, read in batches.
 
 Where the inputs live is a `Store` (arrays, a memory-mapped folder, a torch dataset); the domain
-adds which rows belong to it, which of them have labels, and what an augmentation does to a batch.
+adds which samples belong to it, which of them have labels, and what an augmentation does to a
+batch.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class Domain:
         self.name = name
         self.classes = None if classes is None else tuple(classes)
         self.augmentation = augmentation
-        self.files = files  # one per row, where the inputs came from files
+        self.files = files  # one a sample, where the inputs came from files
         self.labels_kept = labels_kept
         self.groups = None if groups is None else group_numbers(groups, len(self._rows), name)
         self.weights = None if weights is None else sample_weights(weights, len(self._rows), name)
@@ -141,7 +142,7 @@ class Domain:
 
     @property
     def labels(self) -> np.ndarray | None:
-        """The labels, one a row; where `labelled` is False a meaningless zero. None: no labels.
+        """The labels, one a sample; where `labelled` is False a meaningless zero. None: no labels.
 
         Of more than `MOST_INDEXED` samples they are gathered anew at each call: `labels_at` reads
         some of them.
@@ -167,7 +168,7 @@ class Domain:
 
     @property
     def labelled(self) -> np.ndarray:
-        """(n,) bool: which rows have a label."""
+        """(n,) bool: which samples have a label."""
         if self._labels is None:
             return np.zeros(len(self), dtype=bool)
         return np.ones(len(self), dtype=bool) if self._labelled is None else self._labelled
@@ -231,7 +232,7 @@ class Domain:
         return len(tensors) == 1 and tensors[0].dtype == torch.uint8 and tensors[0].ndim == 4
 
     def fingerprint(self) -> str:
-        """Changes with the inputs, the rows, the attributes, or the labels that can be seen."""
+        """Changes with the inputs, the samples, the attributes, or the labels that can be seen."""
         import hashlib
 
         digest = hashlib.sha256(self.store.fingerprint().encode())
@@ -405,11 +406,13 @@ class Domain:
     def balanced(self) -> Domain:
         """The same labelled samples, those of rarer classes repeated: all classes come alike often.
 
-        Each class has as many rows as the most frequent one; the sample of a class that comes first
-        is repeated first.
+        Each class has as many samples as the most frequent one; the sample of a class that comes
+        first is repeated first.
         """
         if self._labels is None or not self.is_classification or self.labelled_count < len(self):
-            raise InputError(f"{self.name} can't be balanced: it needs a class label on every row")
+            raise InputError(
+                f"{self.name} can't be balanced: it needs a class label for every sample"
+            )
         labels = np.asarray(self._labels)
         rows = [np.flatnonzero(labels == label) for label in np.unique(labels)]
         most = max(map(len, rows))

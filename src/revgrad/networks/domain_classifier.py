@@ -45,8 +45,8 @@ def normalised(features: Tensor, how: Normalisation) -> Tensor:
 class DomainClassifier(nn.Module):
     """(n, …) features → (n,) logits of "target", or (n, domains) logits for more than two domains.
 
-    Whatever shape the features of a row have, they are flattened to `features` numbers. The layers
-    are named as in the figures: fc1_d, fc2_d, … There is no sigmoid or softmax at the end: the
+    Whatever shape the features of a sample have, they are flattened to `features` numbers. The
+    layers are named as in the figures: fc1_d, fc2_d, … There is no sigmoid or softmax at the end: the
     loss has it, and a softmax over a single unit would be constant, its gradient exactly zero.
 
     Parameters
@@ -100,7 +100,7 @@ class DomainClassifier(nn.Module):
         x = features.flatten(1)
         if x.shape[1] != self.features:
             raise InputError(
-                f"this domain classifier was built for {self.features} features a row; "
+                f"this domain classifier was built for {self.features} features a sample; "
                 f"{x.shape[1]} came (shape {tuple(features.shape)})"
             )
         if self.normalise != "none":

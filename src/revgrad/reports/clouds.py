@@ -173,7 +173,7 @@ def clouds_of_runs(
             continue
         samples = source, target = _drawn_samples(recorded, points)
         counts = f"{len(source)} source and {len(target)} target samples"
-        says = f"Features behind layer {run.config.layer}, {counts}."
+        says = f"Features at the layer {run.config.layer}, {counts}."
         panel = _panel(str(number), name, says, recorded.end, samples, lay_out)
         key = _identity(run, recorded, recorded.end)
         if key not in groups:
@@ -221,20 +221,20 @@ def _cloud_moments(summary: RunSummary) -> list[tuple[str, str, str, Evidence]]:
     before = (
         "before",
         "Before the first step",
-        f"Features behind layer {layer} of the untrained network.",
+        f"Features at the layer {layer} of the untrained network.",
     )
     first = recorded.start
     if below is not None and below.recorded is not None and _alike(below.recorded, recorded):
         before = (
             "before",
             "Before: source only",
-            f"Features behind layer {layer} of the source-only network.",
+            f"Features at the layer {layer} of the source-only network.",
         )
         first = below.recorded.end
     after = (
         "after",
         "After: this run",
-        f"Features behind layer {layer} of the weights that were handed back.",
+        f"Features at the layer {layer} of the weights that were handed back.",
     )
     return [
         (*words, evidence)

@@ -452,9 +452,9 @@ def _held_out(name: str, summary: RunSummary) -> Chart:
         shown = "source" if side == "source" else "target test"
         found = _with_baseline(curve, summary, side)
         series += [replace(one, name=f"{shown}, {one.name}") for one in found]
-        keys += [LegendKey(shown, side)] if found else []
+        keys += [LegendKey(f"{found[-1].name}, on {shown}", side)] if found else []
     if any("baseline" in one.look for one in series):
-        keys.append(LegendKey("source only", "baseline"))
+        keys.append(LegendKey("source-only network", "baseline"))
     tested = any(key.look == "target" for key in keys)
     says = source.says + (f" Target test: {MEASURED}." if tested else "")
     both = replace(source, title=f"Held-out {kind_of(name, summary.task).title}", says=says)
