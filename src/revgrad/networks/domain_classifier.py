@@ -46,8 +46,8 @@ class DomainClassifier(nn.Module):
     """(n, …) features → (n,) logits of "target", or (n, domains) logits for more than two domains.
 
     Whatever shape the features of a sample have, they are flattened to `features` numbers. The
-    layers are named as in the figures: fc1_d, fc2_d, … There is no sigmoid or softmax at the end: the
-    loss has it, and a softmax over a single unit would be constant, its gradient exactly zero.
+    layers are named as in the figures: fc1_d, fc2_d, … There is no sigmoid or softmax at the end:
+    the loss has it, and a softmax over a single unit would be constant, its gradient exactly zero.
 
     Parameters
     ----------
