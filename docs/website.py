@@ -73,6 +73,8 @@ def with_links_of_the_site(text: str, file: Path, known: dict[Path, str]) -> str
             return f"]({Path(os.path.relpath(target.relative_to(DOCS), here)).as_posix()})"
         if ROOT / "examples" in (target, target.parent):
             return f"]({os.path.relpath('gallery/index', here)}.rst)"
+        if target == ROOT / "src" / "revgrad":
+            return f"]({os.path.relpath('api/index', here)}.rst)"
         if not target.exists():
             raise SystemExit(f"{file.relative_to(ROOT)}: dead link {address}")
         return f"]({REPOSITORY}/{target.relative_to(ROOT).as_posix()}{anchor})"

@@ -58,7 +58,7 @@ class Adapted:
     Attributes
     ----------
     network, preprocessing
-        the user's own module, and what comes in front of it
+        the user's own module, and the preprocessing in front of it
     layer
         where the domain classifier was attached
     classes
@@ -83,6 +83,20 @@ class Adapted:
         was of such; `encoder.state()` is plain json
     choice
         what `recipe="auto"` tried, what it handed back, and why
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(200, 4)).astype("float32")
+    >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> adapted = revgrad.adapt(
+    ...     network, (X, X[:, 0] > 0), X + 1, layer="1", recipe="paper", steps=9, progress=False
+    ... )
+    >>> adapted.predict(X + 1).shape, adapted.probabilities(X + 1).shape
+    ((200,), (200, 2))
+    >>> adapted.features(X + 1).shape  # where the domain classifier is attached
+    (200, 8)
+    >>> adapted.network is network
+    True
     """
 
     network: nn.Module

@@ -120,16 +120,6 @@ class Samples(NamedTuple):
 class Batch(NamedTuple):
     """One step's samples, grouped by domain: the sources' first, then the targets'.
 
-    total_samples, total_labelled, total_sizes
-              the same counts over all processes: losses are local sums divided by them
-
-    total_weight
-              the sum of the weights over all processes
-
-    total_positions
-              of a part of a batch (gradient accumulation), for a loss that has positions: those of
-              the whole batch over all processes
-
     Attributes
     ----------
     inputs
@@ -153,6 +143,13 @@ class Batch(NamedTuple):
         standardised, NaN where missing
     attribute_totals
         by name, the samples of all processes whose value is known
+    total_samples, total_labelled, total_sizes
+        the same counts over all processes: losses are local sums divided by them
+    total_weight
+        the sum of the weights over all processes
+    total_positions
+        of a part of a batch (gradient accumulation), for a loss that has positions: those of
+        the whole batch over all processes
     """
 
     inputs: Inputs

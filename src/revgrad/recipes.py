@@ -109,6 +109,13 @@ class Recipe:
     label_loss
         (predictions, labels) → loss; None: cross-entropy for class labels, squared
         error for float labels
+
+    Examples
+    --------
+    >>> recipe = revgrad.Recipe("cdan", revgrad.Settings(steps=2000, optimiser="adam"))
+    >>> recipe.changed({"steps": 500}).settings.steps
+    500
+    >>> revgrad.adapt(network, source, target, recipe=recipe)  # doctest: +SKIP
     """
 
     method: str | Objective = "adversarial"

@@ -78,7 +78,20 @@ def reverse_gradient(x: Tensor, factor: float | Tensor = 1.0) -> Tensor:
 
 
 class GradientReversal(nn.Module):
-    """`reverse_gradient` as a layer. `factor` is what the caller last set: it counts nothing."""
+    """`reverse_gradient` as a layer; `factor`, its λ, stays as it is until you set it anew.
+
+    Parameters
+    ----------
+    factor
+        λ: a number, or a tensor of no dimensions
+
+    Examples
+    --------
+    >>> reversal = revgrad.GradientReversal(factor=0.5)
+    >>> reversal.factor = 1.0  # in your loop, by a schedule such as `RampUp`
+    >>> reversal(torch.ones(2))
+    tensor([1., 1.])
+    """
 
     factor: float | Tensor
 

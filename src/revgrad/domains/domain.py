@@ -74,8 +74,26 @@ class Domain:
     They can be hidden in two places only, `without_labels` and `keeping_labels`; both drop the
     hidden values, so nothing behind them can read what was hidden.
 
+    `from_arrays`, `from_folder` and the like make one; its methods give changed copies.
+
     Parameters
     ----------
+    store
+        where the inputs live
+    labels
+        one a sample of the store; None: no labels
+    labelled
+        (n,) bool: which samples have a label; None: all
+    rows
+        the samples of the store that belong to the domain; None: all
+    classes
+        names of the classes in the order of their numbers
+    name
+        what it is called in messages, reports and the run's records
+    augmentation
+        a function of inputs and a generator that changes them in training
+    files
+        one a sample, where the inputs came from files
     groups
         one a sample, or None: samples of one group stay together in `split`
     weights
@@ -85,6 +103,16 @@ class Domain:
         meant for training (semi-supervised), all other labels of a target are dropped
     attributes
         by name, one a sample (`with_attributes`)
+
+    Examples
+    --------
+    >>> domain = revgrad.from_arrays(np.zeros((10, 4), dtype="float32"), np.arange(10) % 2)
+    >>> len(domain), domain.shape
+    (10, (4,))
+    >>> domain.without_labels().labels is None
+    True
+    >>> domain.keeping_labels(3, seed=0).labelled_count
+    3
     """
 
     def __init__(

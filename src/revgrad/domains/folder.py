@@ -75,7 +75,7 @@ def from_folder(
 
     Images are grey (one channel) where all files are grey by their mode, else colour (three). How
     orientation, transparency, 16 bits and so on are read is said in `images.py`. `domain.files`
-    holds the relative paths, one a row. Rows come in the order of a hash of their pixels, so that
+    holds the relative paths, one a sample. Samples come in the order of a hash of their pixels: so
     names of files and folders, which may be labels, decide nothing in training. The cache is keyed
     by the folder and each file's path, length and time of change; hidden files and files of other
     kinds are ignored; links that lead out of the folder (unless `follow_links`), pipes and devices

@@ -385,6 +385,14 @@ class DANNClassifier(ClassifierMixin, _DANN):  # type: ignore[misc]
         decides initial weights, batches, noise
     verbose
         show a progress bar
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(200, 4)).astype("float32")
+    >>> y = np.where(X[:, 0] > 0, "spam", "mail")
+    >>> model = revgrad.DANNClassifier(recipe="stabilised", steps=20, random_state=0)
+    >>> model.fit(X, y, X_target=X + 0.5).predict(X + 0.5).shape
+    (200,)
     """
 
     classes_: np.ndarray
@@ -453,6 +461,13 @@ class DANNRegressor(RegressorMixin, _DANN):  # type: ignore[misc]
     Labels are standardised inside, `predict` gives them back in their own units. `adapted_`, the
     network itself, predicts standardised labels: `y_mean_` and `y_scale_` lead back. Without
     classes there is no `verdict_`.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(200, 4)).astype("float32")
+    >>> model = revgrad.DANNRegressor(steps=20, random_state=0)
+    >>> model.fit(X, 100 * X[:, 0], X_target=X + 0.5).predict(X + 0.5).shape
+    (200,)
     """
 
     y_mean_: np.ndarray

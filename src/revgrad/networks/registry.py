@@ -50,12 +50,6 @@ class Blueprint:
     """Facts of a network beside its weights: the class attribute `blueprint` of a network, ours or
     the user's own. They hold from Python and from the command line alike.
 
-    pixel_mean, pixel_scale
-                       a number per channel of uint8 images: what pretrained weights want
-
-    pretrained_lr_factor
-                       multiple of μ that pretrained layers learn with unless said
-
     Attributes
     ----------
     layer
@@ -71,6 +65,15 @@ class Blueprint:
     new_layers
         layers whose weights are not pretrained, where all others' are; None: no
         weights are pretrained
+    pixel_mean, pixel_scale
+        a number per channel of uint8 images: what pretrained weights want
+    pretrained_lr_factor
+        multiple of μ that pretrained layers learn with unless said
+
+    Examples
+    --------
+    >>> class Network(nn.Module):
+    ...     blueprint = revgrad.Blueprint(layer="features", size=32, domain_classifier=(256,))
     """
 
     layer: str

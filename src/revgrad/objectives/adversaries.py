@@ -60,6 +60,11 @@ class Adversary:
         "class": the head sees features together with classes, f ⊗ p as in CDAN, so that it can
         only tell what differs within a class. p is the label where all samples of a batch have one
         (the aim is then equalised odds), else the predicted probabilities of all samples
+
+    Examples
+    --------
+    >>> heads = [revgrad.Adversary(), revgrad.Adversary("site", layer="pool1", factor=0.3)]
+    >>> revgrad.adapt(network, source, target, adversaries=heads)  # doctest: +SKIP
     """
 
     attribute: str = DOMAIN

@@ -125,7 +125,7 @@ class TrainingResult:
 
 
 class Callback:
-    """Override what you need; each does nothing by default.
+    """Told of the events of a training: override what you need, each method does nothing.
 
     Attributes
     ----------
@@ -133,6 +133,13 @@ class Callback:
         of several processes the first one alone tells its callbacks, unless this is True: then
         all do, at the same moments, and passes over a domain (`evaluate`, `gather_evidence`, …)
         are divided among them, each getting all results. Files are for the first to write
+
+    Examples
+    --------
+    >>> class Print(revgrad.Callback):
+    ...     def on_evaluation(self, trainer, record):
+    ...         print(record.step, record.source_accuracy)
+    >>> revgrad.adapt(network, source, target, callbacks=[Print()])  # doctest: +SKIP
     """
 
     every_process = False

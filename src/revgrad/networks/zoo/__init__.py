@@ -26,15 +26,14 @@ from revgrad.networks.state_dict import fill_backbone, read_state_dict
 class Model:
     """A package's own network, before it gets a new classifier.
 
-    size, mean, sd
-                 of the images it is made for, values from 0 to 1; None: it takes no images
-
     Attributes
     ----------
     classifier
         path of the linear layer that it is replaced for
     takes_files
         whether files of weights have the names that the network has
+    size, mean, sd
+        of the images it is made for, values from 0 to 1; None: it takes no images
     """
 
     network: nn.Module

@@ -114,8 +114,6 @@ class DataSet:
 class Entry:
     """A named domain.
 
-    data_set of `DATA_SETS` that it is read from, where there is one
-
     Attributes
     ----------
     what
@@ -129,6 +127,8 @@ class Entry:
         of one input
     classes
         number of classes
+    data_set
+        of `DATA_SETS`, that it is read from, where there is one
     """
 
     what: str

@@ -22,15 +22,6 @@ class Published:
 class Experiment:
     """A cell: two domains, a network, and the methods that are compared, in the table's order.
 
-    source, target, test
-                texts for `open_domain`; the target's labels are hidden from every method but those
-                whose name says that they see them, and the test is read once, at the end
-
-    learning_rate
-                of the plain methods where it is not the paper's usual one
-    max_gradient_norm
-                limit of the gradients' norm in plain reversal where it would not stay finite
-
     Attributes
     ----------
     cell
@@ -63,6 +54,13 @@ class Experiment:
         of the runs, unless said otherwise
     note
         what a reader of the table must know
+    source, target, test
+        texts for `open_domain`; the target's labels are hidden from every method but those
+        whose name says that they see them, and the test is read once, at the end
+    learning_rate
+        of the plain methods where it is not the paper's usual one
+    max_gradient_norm
+        limit of the gradients' norm in plain reversal where it would not stay finite
     """
 
     table: str
