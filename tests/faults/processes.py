@@ -16,16 +16,25 @@ from typing import NamedTuple
 from injection import NOTHING, SIGNALS, Fault, Writes
 
 #: Seconds after which a process that was asked to stop hangs: the machine may be busy.
-PATIENCE = 120.0
+PATIENCE = 600.0
 
 
 class Ended(NamedTuple):
-    """How a process ended; `writes` is how often it changed a file, where it lived to say."""
+    """How a process ended.
+
+    Attributes
+    ----------
+    writes
+        how often it changed a file, where it lived to say
+    peak
+        most bytes of memory that it held at once
+    """
 
     code: int
     said: str
     seconds: float
     writes: int = 0
+    peak: int = 0
 
     @property
     def lines(self) -> list[str]:
@@ -75,12 +84,13 @@ class Running:
         while data := os.read(self._reading, 1 << 16):
             parts.append(data)
         os.close(self._reading)
-        code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        _, status, used = os.wait4(self.pid, 0)
+        code = os.waitstatus_to_exitcode(status)
         said = b"".join(parts).decode(errors="replace")
         said, _, note = said.partition("\0")
         note = note if note.isdigit() else ""
         writes = json.loads(note) if note else 0
-        return Ended(code, said, time.monotonic() - self._began, writes)
+        return Ended(code, said, time.monotonic() - self._began, writes, used.ru_maxrss << 10)
 
 
 def send(fault: Fault, pid: int) -> None:

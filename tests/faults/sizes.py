@@ -22,7 +22,8 @@ from works import Bench
 if TYPE_CHECKING:
     from trials import Outcome, Trial
 
-#: Bytes that a process may take beside what it has when it begins.
+#: Bytes that a process may take beside what it has when it begins: addresses, where bombs are
+#: tried; memory, where sizes are.
 ROOM = 700 << 20
 SMALL = ("--steps", "2", "--batch-size", "8", "--domain-classifier", "4", "--threads", "1")
 
@@ -40,9 +41,14 @@ def sizes(short: bool) -> Iterator[Trial]:
 
 
 def limited() -> None:
-    """At most `ROOM` more than this process has now."""
-    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (held + ROOM, held + ROOM))
+    """At most `ROOM` more addresses than this process has now."""
+    most = _pages(0) + ROOM
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _pages(which: int) -> int:
+    """Bytes of this process: 0 its addresses, 1 what it holds in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[which]) * resource.getpagesize()
 
 
 def _bomb(make: Callable[[Path], tuple[object, ...]]) -> Callable[[Bench], Outcome]:
@@ -130,8 +136,12 @@ BOMBS: dict[str, Callable[[Path], tuple[object, ...]]] = {
 
 
 def _done(bench: Bench, words: tuple[object, ...], folder: Path, **more: str) -> str:
-    ended = Running(words, folder, before=limited, **more).wait()
-    return "" if ended.code == 0 and not ended.untidy else f"{ended.code}: {ended.said[-300:]}"
+    """What is wrong with its end; it must hold at most `ROOM` more memory than it begins with."""
+    ended = Running(words, folder, **more).wait()
+    taken = ended.peak - _pages(1)
+    if ended.code or ended.untidy:
+        return f"{ended.code}: {ended.said[-300:]}"
+    return "" if taken < ROOM else f"{taken >> 20} MB"
 
 
 def _thousand_classes(bench: Bench) -> Outcome:
@@ -230,8 +240,7 @@ def _memory_slope(bench: Bench) -> Outcome:
 
         def watched(self: Trainer, step: int) -> tuple[float, float]:
             if step % 5000 == 0 or step == 19_999:
-                pages = int(Path("/proc/self/statm").read_text().split()[1])
-                found.append(pages * resource.getpagesize())
+                found.append(_pages(1))
                 held.write_text(json.dumps(found))
             return plain(self, step)
 
