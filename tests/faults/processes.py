@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -127,7 +128,8 @@ def _run(
     before: Callable[[], None],
     variables: dict[str, str],
 ) -> None:
-    code = 1
+    """Never comes back: what the parent would do at its end is not to be done here."""
+    code, ended = 1, False
     writes = Writes(fault)
     try:
         os.chdir(folder)
@@ -140,19 +142,22 @@ def _run(
         from revgrad.cli import main
 
         writes.install()
-        main()
-        code = 0
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    except BaseException:
-        traceback.print_exc()
-    for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
-        except OSError:
-            continue
-    os.write(2, b"\0" + str(writes.count).encode())
-    os._exit(code)
+            main()
+            code, ended = 0, True
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+            ended = True
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    except BaseException:
+        if not ended:
+            traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(BaseException):
+                stream.flush()
+        os.write(2, b"\0" + str(writes.count).encode())
+        os._exit(code)
 
 
 def fresh(words: Sequence[object], folder: Path, fault: Fault, **variables: str) -> Ended:
