@@ -184,12 +184,12 @@ def _small(what: str, folder: Path) -> Ended:
 
 #: Commands that are stopped in interpreters of their own, and how often in the long form.
 IN_ITS_OWN = {
-    "train": 15,
-    "tune": 6,
-    "predict": 6,
-    "folder cache": 6,
-    "data make": 6,
-    "source-free": 6,
+    "train": 9,
+    "tune": 3,
+    "predict": 3,
+    "folder cache": 3,
+    "data make": 3,
+    "source-free": 3,
 }
 
 
