@@ -114,15 +114,16 @@ def test_what_a_head_is_trained_with(
     job = Job(TABLE2[0], method, 3, brief, tmp_path)
     found = compute(job).chosen
     plain = method.removesuffix("-centred")
-    matched, centred = plain in ("mean-matching", "kernel-matching"), plain != method
+    centred, matched = plain != method, plain in ("mean-matching", "kernel-matching")
     split = in_span(open_split(job), own_means=centred)
     *candidates, last = trainings
-    factors = {"mean-matching": (0.003, 0.01, 0.03, 0.1, 0.25), "kernel-matching": (1, 10, 100)}
-    assert [one.settings.adaptation_factor(0.5) for one in candidates] == list(
-        factors.get(plain, ())
-    )
+    factors = FACTORS.get(method, ())
+    at_end = [one.settings.adaptation_factor(1.0) for one in candidates]
+    assert at_end == pytest.approx(factors, rel=1e-3)
     for one in trainings:
         assert one.recipe.method == ("source-only" if plain == "bottleneck-only" else plain)
+        at_start = one.settings.adaptation_factor(0.0)  # λ rises but where features are matched
+        assert (at_start > 0) == (matched and bool(factors))
         assert one.settings.seed == 3
         # one scale for all coordinates: as they are, or directions that hardly vary would count
         assert one.preprocessing is not None
@@ -147,8 +148,10 @@ def test_what_a_head_is_trained_with(
             network = FeatureHead(features, 10, width, seed=3)
         *_, expected = (weight.detach() for weight in network.parameters() if weight.ndim > 1)
         np.testing.assert_array_equal(second, expected)
-    if matched:
-        assert last.settings.adaptation_factor(0.5) == found["chosen_factor"]
+    if factors:
+        assert found["chosen_factor"] in factors
+        at_end = last.settings.adaptation_factor(1.0)
+        assert at_end == pytest.approx(found["chosen_factor"], rel=1e-3)
     else:
         assert last.settings.adaptation_factor == RampUp(10)
 

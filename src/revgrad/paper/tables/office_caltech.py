@@ -20,6 +20,7 @@ CHOSEN_METHODS = (
     "mean-matching",
     "kernel-matching",
     "coral",
+    "adversarial-consistency",
     "auto",
 )
 

@@ -10,6 +10,7 @@ from typing import Any
 from revgrad import RECIPES, Adapted, Domain, Preprocessing, Recipe, adapt
 from revgrad.diagnostics.evidence import gather_evidence
 from revgrad.diagnostics.scores import score
+from revgrad.objectives import Objective
 from revgrad.paper.networks.feature_head import INITIAL_SCALE, FeatureHead
 from revgrad.paper.tables.feature_split import FeatureSplit, in_span, open_split
 from revgrad.paper.tables.job import (
@@ -47,7 +48,7 @@ class Candidates:
     factors: tuple[float, ...] | None = None
 
 
-def _of(method: str, *factors: float) -> Candidates:
+def _of(method: str | Objective, *factors: float) -> Candidates:
     recipe = replace(RECIPES["paper"], method=method, domain_classifier=HIDDEN)
     return Candidates(recipe, factors or None)
 
@@ -63,6 +64,8 @@ CANDIDATES: Mapping[str, Candidates] = {
     "mean-matching": _of("mean-matching", 0.01, 0.1, 1.0),
     "kernel-matching": _of("kernel-matching", 1.0, 10.0, 100.0),
     "coral": _of("coral", 1.0, 10.0, 100.0),
+    # the recommended objective in its form for vectors: the small change is noise
+    "adversarial-consistency": _of(RECIPES["vectors"].method, 0.3, 1.0, 3.0),
     "auto": Candidates(None),
 }
 

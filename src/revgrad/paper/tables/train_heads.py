@@ -30,6 +30,7 @@ from revgrad.paper.tables.job import (
     domain_names,
 )
 from revgrad.paper.tables.job_recipe import CENTRED, FACTORS, HEADS, job_recipe
+from revgrad.schedules import Constant, RampUp, Schedule
 
 #: Units of the bottleneck (appendix B), and what DDC's rule chooses from.
 BOTTLENECK_WIDTH = 256
@@ -73,7 +74,7 @@ def train_head_job(job: Job, progress: Progress) -> Predicted:
     width, chosen = BOTTLENECK_WIDTH, {}
     if job.method in FACTORS:
         factor = choose_factor(job, split, progress)
-        recipe = recipe.changed({"adaptation_factor": factor})
+        recipe = recipe.changed({"adaptation_factor": schedule(job.method, factor)})
         chosen = {"chosen_factor": factor}
     if recipe.method == "mean-matching":
         short = replace(
@@ -104,7 +105,7 @@ def train_head_job(job: Job, progress: Progress) -> Predicted:
 
 
 def choose_factor(job: Job, split: FeatureSplit, progress: Progress) -> float:
-    """λ of DDC and DaNN, without target labels: the one of the best accuracy on held-out source.
+    """λ of a head of `FACTORS`, without target labels: the one of the best accuracy on held-out source.
 
     Of equals the largest. A rule that asks for more, the largest λ that costs the source no more
     than half a point, made DDC match the means of batches at the cost of the target's classes.
@@ -116,11 +117,18 @@ def choose_factor(job: Job, split: FeatureSplit, progress: Progress) -> float:
         return candidates[0]
 
     def source_accuracy(factor: float) -> float:
-        changed = recipe.changed({"adaptation_factor": factor})
+        changed = recipe.changed({"adaptation_factor": schedule(job.method, factor)})
         result = _adapt(build(BOTTLENECK_WIDTH), split, changed, progress).result
         return (result and result.last and result.last.source_accuracy) or 0.0
 
     return max(candidates, key=lambda factor: (source_accuracy(factor), factor))
+
+
+def schedule(method: str, factor: float) -> Schedule:
+    """λ over training: constant where features are matched, as published; else rising as the
+    paper's."""
+    matched = HEADS[method].method in ("mean-matching", "kernel-matching")
+    return Constant(factor) if matched else RampUp(height=factor)
 
 
 def feature_job_settings(job: Job) -> dict[str, Any]:
