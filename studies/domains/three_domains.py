@@ -23,7 +23,7 @@ NAMES = ("mnist", "usps", "mnist-m")
 WAYS = ("pooled", "apart")
 RECORD = Path(__file__).parent / "three_domains.jsonl"
 #: Of each domain at most; a small budget on purpose.
-SAMPLES, STEPS = 5000, 1000
+SAMPLES, STEPS = 5000, 400
 
 
 def opened(name: str, samples: int, split: str = "train") -> revgrad.Domain:
@@ -71,6 +71,8 @@ def trained(target: str, way: str, seed: int, steps: int, samples: int) -> dict[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", nargs="*", default=list(NAMES), choices=NAMES)
+    parser.add_argument("--way", nargs="*", default=list(WAYS), choices=WAYS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--samples", type=int, default=SAMPLES)
@@ -79,8 +81,8 @@ def main() -> None:
     torch.set_num_threads(1)
     lines = options.record.read_text().splitlines() if options.record.exists() else []
     done = {(one["target"], one["way"], one["seed"]) for one in map(json.loads, lines)}
-    for target in NAMES:
-        for way in WAYS:
+    for target in options.target:
+        for way in options.way:
             if (target, way, options.seed) in done:
                 continue
             line = trained(target, way, options.seed, options.steps, options.samples)

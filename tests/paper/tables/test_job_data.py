@@ -21,6 +21,7 @@ from revgrad.paper.tables.job_data import (
     target_labels,
 )
 from revgrad.paper.tables.mnist_to_svhn import MNIST_TO_SVHN
+from revgrad.paper.tables.office_caltech import FINE_TUNED
 from revgrad.paper.tables.semi_supervised import LABELLED, SEMI_SUPERVISED
 from revgrad.paper.tables.table1 import TABLE1
 from revgrad.paper.tables.train_networks import network_job_settings
@@ -147,3 +148,23 @@ def test_every_role_of_a_cell_of_digits(data_folder: Path) -> None:
             assert data.target is None
         names = {"train-on-target": "mnist"}
         assert data.source.name == names.get(method, data.source.name)
+
+
+def test_a_fine_tuned_pair_trains_on_four_fifths_of_its_source_and_hides_the_targets_labels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pixels = np.arange(60, dtype=np.uint8).reshape(60, 1, 1, 1)
+    domains = {
+        FINE_TUNED[0].source: from_arrays(pixels[:50], np.arange(50) % 5, layout="NHWC"),
+        FINE_TUNED[0].target: from_arrays(pixels[50:], np.arange(10) % 5, layout="NHWC"),
+    }
+    monkeypatch.setattr(job_data, "open_at_size", lambda text, size: domains[text])
+    data = open_job_data(Job(FINE_TUNED[0], "mcc", 0, budget_named("standard"), Path()))
+    assert data.held_out is not None
+    assert data.target is not None
+    assert (len(data.source), len(data.held_out), len(data.target)) == (40, 10, 10)
+    assert not set(data.source.rows) & set(data.held_out.rows)
+    assert data.target.labels is None
+    assert data.test.labels is not None
+    alone = open_job_data(Job(FINE_TUNED[0], "source-only", 0, budget_named("standard"), Path()))
+    assert alone.target is None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from revgrad.paper.tables.experiment import Experiment
 from revgrad.paper.tables.mnist_to_svhn import MNIST_TO_SVHN
 from revgrad.paper.tables.office31 import OFFICE31_TABLE
-from revgrad.paper.tables.office_caltech import OFFICE_CALTECH
+from revgrad.paper.tables.office_caltech import FINE_TUNED, OFFICE_CALTECH
 from revgrad.paper.tables.semi_supervised import SEMI_SUPERVISED
 from revgrad.paper.tables.table1 import TABLE1
 from revgrad.paper.tables.table2 import TABLE2, WITH_TORCHVISION
@@ -20,7 +20,7 @@ TABLES: dict[str, tuple[Experiment, ...]] = {
     "office31": OFFICE31_TABLE,
     "semi-supervised": SEMI_SUPERVISED,
     "mnist-to-svhn": MNIST_TO_SVHN,
-    "office-caltech": OFFICE_CALTECH,
+    "office-caltech": (*OFFICE_CALTECH, *FINE_TUNED),
 }
 
 #: Cells that are run only when they are named.

@@ -87,7 +87,15 @@ BUDGETS: dict[str, Budget] = {
     for budget in (
         Budget(
             "tiny",
-            {"mnist": 60, "svhn": 12, "gtsrb": 12, "compact": 20, "bottleneck": 60, "alexnet": 2},
+            {
+                "mnist": 60,
+                "svhn": 12,
+                "gtsrb": 12,
+                "compact": 20,
+                "bottleneck": 60,
+                "alexnet": 2,
+                "efficientnet-lite0": 2,
+            },
             svm_samples=200,
             samples=300,
             test_samples=200,
@@ -104,6 +112,7 @@ BUDGETS: dict[str, Budget] = {
                 "compact": 130,
                 "bottleneck": 200,
                 "alexnet": 100,
+                "efficientnet-lite0": 30,
             },
             svm_samples=1_000,
             test_samples=1_000,
@@ -118,6 +127,7 @@ BUDGETS: dict[str, Budget] = {
                 "compact": 4_000,
                 "bottleneck": 400,
                 "alexnet": 2_000,
+                "efficientnet-lite0": 150,
             },
             svm_samples=20_000,
             exceptions={
@@ -136,6 +146,7 @@ BUDGETS: dict[str, Budget] = {
                 "compact": 80_000,
                 "bottleneck": 4_000,
                 "alexnet": 10_000,
+                "efficientnet-lite0": 1_000,
             },
             svm_samples=20_000,
         ),

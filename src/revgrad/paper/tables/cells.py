@@ -83,8 +83,9 @@ def available_cells(
 
 
 def _open(experiment: Experiment) -> None:
-    if experiment.backbone is not None:
-        BACKBONES[experiment.backbone].require()
+    needed = experiment.backbone or experiment.network
+    if needed in BACKBONES:  # a pretrained network, whose weights come from elsewhere
+        BACKBONES[needed].require()
     for text in dict.fromkeys((experiment.source, experiment.target, experiment.test)):
         domain = open_domain(text)
         if experiment.backbone is not None and experiment.backbone != "untrained":

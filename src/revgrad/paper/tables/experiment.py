@@ -46,8 +46,8 @@ class Experiment:
         whether pretrained weights are trained on, by Saenko's protocol: few labelled
         source images a class (their number by the source's name), the whole target
     whole_source
-        whether every source image is labelled, where Saenko's protocol takes few a class;
-        each method's weight is then chosen by a label-free score
+        whether every source image is labelled but a held-out fifth; with a backbone, each
+        method's weight is then chosen by a label-free score
     weights
         the file of them, once the user has named it
     seeds

@@ -17,10 +17,12 @@ from revgrad import Domain, from_arrays
 from revgrad.paper.data.office import labelled_per_class, saenko_split
 from revgrad.paper.tables.backbones import Features, backbone_features
 from revgrad.paper.tables.job import Job
-from revgrad.paper.tables.job_data import open_at_size, random_sample, stratified_sample
-
-#: Share of a source that is held out where all of it is labelled.
-HELD_OUT = 0.2
+from revgrad.paper.tables.job_data import (
+    HELD_OUT,
+    open_at_size,
+    random_sample,
+    stratified_sample,
+)
 
 
 class FeatureSplit(NamedTuple):

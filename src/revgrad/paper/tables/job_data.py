@@ -16,6 +16,9 @@ from revgrad.paper.data.office import labelled_per_class
 from revgrad.paper.tables.job import Job
 from revgrad.paper.tables.job_recipe import OF_RECOMMENDED
 
+#: Share of a source that is held out where all of it is labelled.
+HELD_OUT = 0.2
+
 
 class JobData(NamedTuple):
     """A cell's domains as a method gets them."""
@@ -37,6 +40,8 @@ def open_job_data(job: Job, size: int | None = None) -> JobData:
     cell, budget, method, size = job.cell, job.budget, job.method, size or image_size(job)
     if cell.fine_tuned:
         return _saenko_data(job, size)
+    if cell.whole_source:
+        return _whole_source_data(job, size)
     source = stratified_sample(open_at_size(cell.source, size), budget.samples, 0)
     target = random_sample(open_at_size(cell.target, size), budget.samples)
     test = open_at_size(cell.test, size)
@@ -71,6 +76,16 @@ def _saenko_data(job: Job, size: int) -> JobData:
     training, rest = few_per_class(source, labelled_per_class(cell.source), job.seed)
     held_out = None if rest is None else stratified_sample(rest, count, 0)
     test = random_sample(open_at_size(cell.target, size), count)
+    seen = None if job.method == "source-only" else test.without_labels()
+    return JobData(training, seen, held_out, test)
+
+
+def _whole_source_data(job: Job, size: int) -> JobData:
+    """Every source image but the held-out share; the whole target, unlabelled, is the test too."""
+    cell, budget = job.cell, job.budget
+    source = stratified_sample(open_at_size(cell.source, size), budget.samples, 0)
+    training, held_out = source.split(HELD_OUT, job.seed)
+    test = random_sample(open_at_size(cell.target, size), budget.test_samples)
     seen = None if job.method == "source-only" else test.without_labels()
     return JobData(training, seen, held_out, test)
 

@@ -46,6 +46,7 @@ LAST_HIDDEN = {
     "gtsrb": "fc4",
     "compact": "hidden",
     "alexnet": "bottleneck",
+    "efficientnet-lite0": "bottleneck",
 }
 
 #: Behind a head's name: each domain's own mean is subtracted from its features. Without it, one
@@ -94,7 +95,11 @@ TRAINED = {
     "train-on-target": "train-on-target",
     "real-only": "source-only",
     "both": "adversarial",
+    "mcc": "mcc",
 }
+
+#: Samples of a step where a large network is fine-tuned on a small set.
+FINE_TUNED_BATCH = 64
 
 
 def network_name(experiment: Experiment, method: str) -> str:
@@ -134,6 +139,8 @@ def image_recipe(experiment: Experiment, method: str) -> Recipe:
     settings = replace(PAPER.settings, max_weight_norm=blueprint.max_weight_norm)
     if experiment.fine_tuned:
         settings = replace(settings, pretrained_lr_factor=PRETRAINED_LR_FACTOR)
+    if experiment.whole_source:
+        settings = replace(settings, batch_size=FINE_TUNED_BATCH)
     if experiment.learning_rate is not None:
         settings = replace(settings, learning_rate=experiment.learning_rate)
     if TRAINED[method] == "adversarial":

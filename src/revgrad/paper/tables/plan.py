@@ -129,9 +129,9 @@ def decisive(settings: dict[str, Any]) -> dict[str, Any]:
 
 def compute(job: Job, progress: Progress = lambda done, steps: None) -> Predicted:
     """What the job's method predicts, computed now."""
-    if job.experiment.whole_source:
-        return chosen_head_job(job, progress)
     if job.experiment.backbone is not None:
+        if job.experiment.whole_source:
+            return chosen_head_job(job, progress)
         return train_head_job(job, progress) if job.method in HEADS else shallow_job(job)
     if job.method == "subspace-alignment":
         return alignment_job(job)
@@ -142,10 +142,10 @@ def compute(job: Job, progress: Progress = lambda done, steps: None) -> Predicte
 
 def job_settings(job: Job) -> dict[str, Any]:
     """Every setting that the job's result depends on."""
-    if job.experiment.whole_source:
-        return chosen_head_settings(job)
     if job.experiment.backbone is not None:
-        return feature_job_settings(job)
+        return (
+            chosen_head_settings(job) if job.experiment.whole_source else feature_job_settings(job)
+        )
     if needs(job):
         return {"reads": network_job_settings(needs(job)[0]), "test": job.cell.test}
     return network_job_settings(job)

@@ -93,8 +93,8 @@ def _cell(source: str, target: str, backbone: str) -> Experiment:
         note="ten of Office-31's classes, frozen features; transductive: the whole target takes "
         "part unlabelled; heads get features less one mean of both domains or, where it says own "
         "means, less each domain's own, as the shallow methods do; the heads' first scale and the "
-        "weights of all but DANN's own rows chosen on held-out source; A→W was looked at while the heads were "
-        "made; the paper's numbers are for 31 classes and a fine-tuned AlexNet",
+        "weights of all but DANN's own rows chosen on held-out source; A→W was looked at while the "
+        "heads were made; the paper's numbers are for 31 classes and a fine-tuned AlexNet",
     )
 
 

@@ -105,7 +105,7 @@ def train_head_job(job: Job, progress: Progress) -> Predicted:
 
 
 def choose_factor(job: Job, split: FeatureSplit, progress: Progress) -> float:
-    """λ of a head of `FACTORS`, without target labels: the one of the best accuracy on held-out source.
+    """λ of a head of `FACTORS`, without target labels: that of the best held-out source accuracy.
 
     Of equals the largest. A rule that asks for more, the largest λ that costs the source no more
     than half a point, made DDC match the means of batches at the cost of the target's classes.
