@@ -459,6 +459,7 @@ def choosing() -> Slots:
             for kind in sorted({r["kind"] for r in layers})
         ],
         "layer_seeds": len({r["seed"] for r in layers}),
+        "office": {row["method"]: f"{100 * row['mean']:.1f}" for row in office_caltech()["rows"]},
         **{line.method: line for line in defaults_table.lines(found) if line.method in shown},
     }
 
@@ -529,11 +530,90 @@ def office_caltech() -> Slots:
         by_pair = [mean(method, cell) for cell in cells]
         best = fmean(mean(method, cell, oracle=True) for cell in cells)
         rows.append(
-            {"title": TITLES[method], "pairs": by_pair, "mean": fmean(by_pair), "oracle": best}
+            {
+                "method": method,
+                "title": TITLES[method],
+                "pairs": by_pair,
+                "mean": fmean(by_pair),
+                "oracle": best,
+            }
         )
     seeds = sorted({r.seed for r in found})
     pairs = [cell.partition(":")[0].replace("->", " → ") for cell in cells]
     return {"pairs": pairs, "rows": rows, "seeds": len(seeds)}
+
+
+def fine_tuned() -> list[Slots]:
+    """Pairs of Office-Caltech10 with the whole network trained: a row a pair that has records."""
+    from revgrad.paper.tables.office_caltech import FINE_TUNED
+    from revgrad.paper.tables.render import table_lines
+
+    rows = []
+    for one in FINE_TUNED:
+        lines = table_lines(of_table([one]), [one])
+        if any(line.value is not None for line in lines):
+            pair = arrows(one.cell.partition(":")[0])
+            seeds = max(line.seeds for line in lines)
+            rows.append({"pair": pair, "seeds": seeds, "cells": map(per_cent_of_seeds, lines)})
+    return rows
+
+
+#: Methods of Table 2 that reverse gradients.
+REVERSED = ("adversarial", "stabilised", "cdan", "dann-mcc")
+
+
+def office() -> Slots:
+    """Table 2, a block a backbone: methods by pairs, in per cent; and which row is best where."""
+    from revgrad.paper.tables import TABLES
+    from revgrad.paper.tables.render import DASH, Line, table_lines
+
+    found = table_lines(of_table(TABLES["table2"]), TABLES["table2"])
+    cells = list(dict.fromkeys(line.cell for line in found))
+    of_cell = {cell: [line for line in found if line.cell == cell] for cell in cells}
+
+    def initials(cell: str) -> str:
+        return " → ".join(name[0].upper() for name in cell.partition(":")[0].split("->"))
+
+    def reverses(line: Line) -> bool:
+        return line.method.removesuffix("-centred") in REVERSED
+
+    def best(lines: Iterable[Line]) -> Line | None:
+        known = [line for line in lines if line.value is not None]
+        return max(known, key=lambda line: line.value or 0.0, default=None)
+
+    def shown(line: Line) -> str:
+        text, first = per_cent_of_seeds(line), best(of_cell[line.cell])
+        if first is None or line.value is None or first.value is None:
+            return text
+        return f"**{text}**" if f"{line.value:.3f}" == f"{first.value:.3f}" else text
+
+    def printed(line: Line) -> str:
+        return DASH if line.published is None else f"{100 * line.published.value:.1f}"
+
+    blocks = []
+    for backbone in dict.fromkeys(cell.partition(":")[2] for cell in cells):
+        own = [cell for cell in cells if cell.endswith(f":{backbone}")]
+        rows = [
+            {"title": lines[0].title, "own": map(shown, lines), "paper": map(printed, lines)}
+            for lines in zip(*(of_cell[cell] for cell in own), strict=True)
+            if any(line.value is not None for line in lines)
+        ]
+        blocks.append({"backbone": backbone, "pairs": list(map(initials, own)), "rows": rows})
+    leaders = []
+    for cell in cells:
+        first, of_reversal = best(of_cell[cell]), best(filter(reverses, of_cell[cell]))
+        assert first is not None
+        assert of_reversal is not None
+        leaders.append(
+            {
+                "cell": f"{initials(cell)} on {cell.partition(':')[2]}",
+                "wins": reverses(first),
+                "best": f"{first.title} ({per_cent_of_seeds(first)})",
+                "reversal": f"{of_reversal.title} ({per_cent_of_seeds(of_reversal)})",
+            }
+        )
+    won = [one["cell"] for one in leaders if one["wins"]]
+    return {"blocks": blocks, "leaders": leaders, "won": won}
 
 
 def results() -> Slots:
@@ -553,7 +633,9 @@ def results() -> Slots:
             for name, table in TABLES.items()
             if name != "office-caltech" and (own := of_table(table))
         },
+        "office": office(),
         "office_caltech": office_caltech(),
+        "fine_tuned": fine_tuned(),
         "glance": glance(),
         "rest": arrows(as_markdown(table_lines(rest, (), others=True))),
         "by_seed": by_seed,

@@ -199,7 +199,7 @@ def test_a_planted_attribute_is_removed_at_little_cost(removed: Path) -> None:
     assert found.cost is not None
     assert found.cost.lost is not None
     assert found.cost.lost <= 0.02
-    assert "the features at 3: a fresh classifier tells" in found.sentence
+    assert "the features of layer '3': a fresh classifier tells" in found.sentence
     assert "Held-out accuracy is" in found.sentence
     assert sex.differences is not None
     assert sex.differences.parity is not None

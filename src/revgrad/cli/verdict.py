@@ -37,8 +37,8 @@ def verdict_command(
     for name, one in found.targets.items():
         typer.echo(f"\n{name}: {one.outcome}: {one.sentence}")
     for told in found.attributes:
-        if told.sentence not in found.reasons:
-            typer.echo(f"\n{told.name}: {told.outcome}: {told.sentence}")
+        said = "" if told.sentence in found.sentence else f": {told.sentence}"
+        typer.echo(f"\n{told.name}: {told.outcome}{said}")
         _show_differences("with", told.differences)
         _show_differences("without", told.differences_before)
     for symptom in found.symptoms:

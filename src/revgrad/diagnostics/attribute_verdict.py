@@ -159,7 +159,7 @@ def _sentence(
 ) -> str:
     name, layer = about["attribute"], about["layer"]
     if recovered is None:
-        return f"'{name}' at {layer}: there are too few held-out samples of each value to tell."
+        return f"'{name}' at layer '{layer}': there are too few held-out samples of each value to tell."
     what = "right" if about["values"] is not None else "of its variance"
     words = {
         "removed": "is gone from",
@@ -171,7 +171,7 @@ def _sentence(
     chance = f"chance {recovered.chance:.1%}" if about["values"] is not None else "chance 0%"
     below = "" if before is None else f"; from the network without adversaries {before.value:.1%}"
     return (
-        f"'{name}' {words[outcome]} the features at {layer}: a fresh classifier tells "
+        f"'{name}' {words[outcome]} the features of layer '{layer}': a fresh classifier tells "
         f"{recovered.value:.1%} {what} ({recovered.low:.1%} to {recovered.high:.1%}; {chance}"
         f"{below})."
     )

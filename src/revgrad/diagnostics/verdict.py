@@ -186,7 +186,7 @@ def _removal(
         None,
         None,
         "the network without adversaries" if cost is not None and cost.before is not None else "",
-        tuple(one.sentence for one in found)[:3],
+        (),  # the sentence says all
         tuple(symptoms),
         decided_by="fresh classifiers",
         attributes=found,

@@ -334,6 +334,8 @@ def _why_no_evidence(config: RunConfig) -> str:
             "labelled target data: give test= when training, or run revgrad evaluate."
         )
     if "target" not in config.domains and config.method != "source-only":
+        if config.adversaries:  # judged by what the features tell of attributes, which is shown
+            return "The run has no target, so no predictions of one are shown."
         return f"The run has no target, {without}."
     return (
         f"The run recorded no evidence (no target was given, or --evidence-samples 0), {without}."
