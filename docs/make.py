@@ -333,6 +333,7 @@ def _removed(found: list[dict[str, Any]]) -> Slots:
         "samples": f"{found[0]['samples']:,}",
         "chance": f"{100 * found[0]['chance']:.1f}",
         "cost": ", ".join(f"{one:.1f}" for one in costs),
+        "by_label": f"{100 * fmean(one['by_label'] for one in found):.1f}",
         **{name: shown(name) for name in ("before", "recovered", "accuracy")},
     }
 
@@ -565,7 +566,7 @@ REVERSED = ("adversarial", "stabilised", "cdan", "dann-mcc")
 def office() -> Slots:
     """Table 2, a block a backbone: methods by pairs, in per cent; and which row is best where."""
     from revgrad.paper.tables import TABLES
-    from revgrad.paper.tables.render import DASH, Line, table_lines
+    from revgrad.paper.tables.render import DASH, table_lines
 
     found = table_lines(of_table(TABLES["table2"]), TABLES["table2"])
     cells = list(dict.fromkeys(line.cell for line in found))

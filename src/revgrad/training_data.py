@@ -97,6 +97,7 @@ class TrainingData:
                 f"method '{method}' needs a target; without one, take 'source-only', or name "
                 "an attribute that the features must not tell (adversaries=[Adversary(…)])"
             )
+        labelled = match_colours(labelled)
         check_domains(labelled)
         labelled, evaluated = _split(labelled, held_out, like)
         encoder = fit_encoder(labelled[0])  # of the training part alone

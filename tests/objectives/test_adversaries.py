@@ -349,6 +349,14 @@ def test_several_domains_are_told_apart_each() -> None:
     assert weights_digest(network) == weights_digest(other)
 
 
+def test_of_several_sources_one_may_be_grey() -> None:
+    colour, target = images(40, 1), images(30, 2, shift=40)
+    grey = images(40, 3).as_grey()
+    assert (grey.shape[0], colour.shape[0]) == (1, 3)
+    for sources in ([grey, colour], [colour, grey]):
+        assert trained(seeded(Images), sources, target, layer="flat")
+
+
 def test_semi_supervised_targets_among_several() -> None:
     domains = [vectors(40, seed, shift=seed / 2) for seed in range(3)]
     more: dict[str, Any] = {"layer": "lower"}

@@ -159,7 +159,8 @@ def _sentence(
 ) -> str:
     name, layer = about["attribute"], about["layer"]
     if recovered is None:
-        return f"'{name}' at layer '{layer}': there are too few held-out samples of each value to tell."
+        few = "there are too few held-out samples of each value to tell"
+        return f"'{name}' at layer '{layer}': {few}."
     what = "right" if about["values"] is not None else "of its variance"
     words = {
         "removed": "is gone from",

@@ -127,7 +127,7 @@ BUDGETS: dict[str, Budget] = {
                 "compact": 4_000,
                 "bottleneck": 400,
                 "alexnet": 2_000,
-                "efficientnet-lite0": 150,
+                "efficientnet-lite0": 120,
             },
             svm_samples=20_000,
             exceptions={

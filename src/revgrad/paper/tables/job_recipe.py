@@ -99,7 +99,7 @@ TRAINED = {
 }
 
 #: Samples of a step where a large network is fine-tuned on a small set.
-FINE_TUNED_BATCH = 64
+FINE_TUNED_BATCH = 32
 
 
 def network_name(experiment: Experiment, method: str) -> str:
