@@ -33,6 +33,9 @@ myst_enable_extensions = ["attrs_block", "attrs_inline", "deflist"]
 autosummary_generate = True
 autodoc_default_options = {
     "no-value": True,
+    # methods of a base of ours are shown with the class; of others' bases none are
+    "inherited-members": "Module, BaseEstimator, ClassifierMixin, RegressorMixin, Callback, "
+    "tuple, dict, Exception, object",
     # made by scikit-learn, in words that link into its own documentation
     "exclude-members": "set_fit_request, set_predict_request, set_score_request, "
     "set_partial_fit_request, set_transform_request",
@@ -77,3 +80,14 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
+
+
+def leave_out(_: object, kind: str, name: str, value: object, skip: bool, options: object) -> bool:
+    """Fields of named tuples, which the docstring lists in words; methods that are not ours."""
+    written_in = getattr(getattr(value, "fget", None) or value, "__module__", None) or "revgrad"
+    ours = written_in.startswith("revgrad")
+    return skip or not ours or type(value).__name__ == "_tuplegetter"
+
+
+def setup(app: object) -> None:
+    app.connect("autodoc-skip-member", leave_out)
