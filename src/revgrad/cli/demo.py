@@ -45,7 +45,7 @@ def demo_command(
     seed: int = typer.Option(0, help="Seed."),
     as_json: bool = JSON,
 ) -> None:
-    """Adapt from MNIST digits to digits over photographs, and show what was gained.
+    """Adapt from MNIST digits to digits over photographs, and show the gain.
 
     Trains on the source only, by DANN as printed (on the paper's network), by the recommended
     recipe, and on the target's labels (the upper bound); then judges without target labels, and

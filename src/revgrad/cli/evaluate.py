@@ -25,9 +25,12 @@ def evaluate_command(
     follow_links: bool = FOLLOW_LINKS,
     as_json: bool = JSON,
 ) -> None:
-    """Results of a run's network on labelled data: accuracy, over all and by class; of a
-    regression R² and mean absolute error; of dense labels mean IoU; the loss. Started by torchrun,
-    processes share out the data, and the first one prints."""
+    """Evaluate a run's network on labelled data.
+
+    Prints the loss and the task's metrics: accuracy, over all and by class; of a regression R² and
+    mean absolute error; of dense labels mean IoU. Started by torchrun, processes share out the
+    data, and the first one prints.
+    """
     configure_logging()
     from revgrad._distributed import process_group, rank, sharing_out
     from revgrad.tasks.metrics import shown_metrics

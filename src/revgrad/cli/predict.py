@@ -64,11 +64,14 @@ def predict_command(
     follow_links: bool = FOLLOW_LINKS,
     as_json: bool = JSON,
 ) -> None:
-    """Predict every input: a line each with file, class and confidence; of several labels, the
-    labels and the probability of each; of a regression, the value; of a sequence, the classes. Maps
-    (dense labels) go to an .npz file. Folders are read as they are predicted, in bounded memory.
-    In the csv, texts that a spreadsheet would take for a formula (= + - @) begin with '. Started
-    by torchrun, processes share out the inputs, and the first one writes."""
+    """Predict the class, or what the task predicts, of every input.
+
+    A line each with file, class and confidence; of several labels, the labels and the probability
+    of each; of a regression, the value; of a sequence, the classes. Maps (dense labels) go to an
+    .npz file. Folders are read as they are predicted, in bounded memory. In the csv, texts that a
+    spreadsheet would take for a formula (= + - @) begin with '. Started by torchrun, processes
+    share out the inputs, and the first one writes.
+    """
     from revgrad._distributed import process_group, rank
 
     configure_logging()
