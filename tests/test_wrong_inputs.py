@@ -41,6 +41,10 @@ def adapt(source: Any = (X, Y), target: Any = X + 1, net: Any = None, **more: An
     return revgrad.adapt(made, source, target, **{**options, **more})
 
 
+def by_position() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(8, 6), nn.Unflatten(1, (1, 6)))
+
+
 def with_nan(values: np.ndarray) -> np.ndarray:
     found = values.astype(np.float32).copy()
     found[3] = np.nan
@@ -106,7 +110,12 @@ CASES: list[tuple[str, Callable[[], Any], str]] = [
     ("images for vectors", lambda: adapt(target=IMAGES), "uint8 images … shape (4,) … one kind"),
     ("images of two sizes", lambda: adapt((IMAGES, Y), IMAGES[:, :6], images()), "size"),
     ("a single number", lambda: adapt(target=np.float32(3)), "one row a sample"),
-    ("ragged lists", lambda: adapt(target=[[1.0, 2.0], [3.0]]), "differ in shape"),
+    ("ragged lists", lambda: adapt(target=[[1.0, 2.0], [3.0]]), "differ in shape … from_series"),
+    (
+        "domains by position",
+        lambda: adapt(recipe="paper", domain_classifier=by_position()),
+        "(n, 1) … Flatten",
+    ),
     ("an empty target", lambda: adapt(target=X[:0]), "target is empty"),
     ("an empty source", lambda: adapt((X[:0], Y[:0])), "source is empty"),
     ("one sample", lambda: adapt((X[:1], Y[:1])), "1 sample: too few … held_out=0"),

@@ -145,7 +145,8 @@ def test_longer_ones_of_a_target_are_cut_and_it_is_said(caplog: pytest.LogCaptur
     longer = [RANDOM.normal(size=(3, 40)) for _ in range(3)]
     trained(Plain, from_series(SERIES, LABELS), from_series(longer, name="b"))
     assert (
-        "b: 3 of 3 series are longer than 12 moments, the source's longest, and cut" in caplog.text
+        "b: 3 of 3 series are longer than the 12 moments that the source's are brought to, and cut"
+        in caplog.text
     )
 
 

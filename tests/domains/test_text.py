@@ -158,14 +158,14 @@ def test_from_training_to_a_loaded_run(kind: str, tmp_path: Path) -> None:
     torch.testing.assert_close(program(inputs), loaded.outputs(TARGET), rtol=1e-4, atol=1e-5)
 
 
-def test_the_command_line_says_that_it_reads_no_texts(
+def test_the_command_line_says_that_these_texts_were_no_column(
     tmp_path: Path, call: Callable[..., Shown]
 ) -> None:
     trained(Bag, from_texts(TEXTS, LABELS, max_words=WORDS), run=tmp_path / "run")
     (tmp_path / "new.txt").write_text("a fine film")
     own = ("--network", "test_text:Bag")
     shown = call("predict", str(tmp_path / "run"), str(tmp_path / "new.txt"), *own)
-    assert "trained on texts, which the command line does not read: revgrad.load(" in shown.line
+    assert "trained on texts that were not a table's column (--text): revgrad.load(" in shown.line
 
 
 def test_a_function_of_one_s_own_is_given_again(tmp_path: Path) -> None:

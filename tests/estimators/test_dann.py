@@ -233,6 +233,8 @@ MISTAKES: list[tuple[str, Callable[[], Any]]] = [
     ("y to be passed", lambda: quick().fit(X, None)),
     ("Unknown label type: continuous", lambda: quick().fit(X, X[:, 0])),
     ("contains NaN", lambda: quick().fit(X * np.nan, Y)),
+    ("NaN.*a Pipeline does not transform", lambda: quick().fit(X, Y, X_target=Z * np.nan)),
+    ("unequal lengths.*from_series", lambda: quick().fit([X[:2, 0], X[:3, 0]], [0, 1])),
     ("did you mean 'perceptron'", lambda: quick(network="perceptro").fit(X, Y)),
     ("did you mean 'vectors'", lambda: quick(recipe="vector").fit(X, Y, X_target=Z)),
     ("no layer 'feature'", lambda: quick(layer="feature").fit(X, Y, X_target=Z)),

@@ -78,6 +78,8 @@ def test_what_leaves_no_doubt(labels: np.ndarray, shape: tuple[int, ...], task: 
         (MAPS[:, 0] % 2, (4,), "multi-label", "5 labels a sample, but the network gives 4 outputs"),
         (NUMBERS, (1,), "ordinal", "3 ordered classes, one a sample, need 2 outputs"),
         (MAPS, (3, 8, 8), "dense", r"labels of \(4, 5\) and outputs of \(3, 8, 8\) a sample came"),
+        (MAPS[:, None], (3, 4, 5), "dense", r"a sample came: labels\[:, 0\] would do"),
+        (np.stack([MAPS, MAPS], 1), (3, 4, 5), "dense", r"one-hot maps, labels\.argmax\(1\)"),
         (MAPS, (2, 4, 5), None, r"a label 2, but the network gives 2 classes.*task='dense:2'"),
         (MAPS * 0 - 100, (3, 4, 5), None, "every label is -100, which is ignored"),
         (NUMBERS, (3, 12), "sequence", "takes labels .* of the same positions"),

@@ -42,6 +42,10 @@ class ImageOptions:
         columns of a table, arrays of an .npz file, or names for levels of folders
     drop, categorical
         columns of the labelled source's table that are left out, and whose numbers are names
+    text
+        the column of a table that holds texts, where these alone are read
+    tokenizer
+        the network of transformers whose tokens texts become; None: words
     """
 
     size: str | None = None
@@ -59,6 +63,8 @@ class ImageOptions:
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     storage: str = "auto"
+    text: str | None = None
+    tokenizer: str | None = None
 
     def source(self, text: str, classes: Sequence[str] | None = None) -> Domain:
         """The labelled source that `text` means, with its groups and weights."""
@@ -98,11 +104,20 @@ class ImageOptions:
             layout=self.layout,
             channels=self.channels,
             attributes=self.attributes,
+            text_column=self.text,
+            tokenizer=self._tokenizer(),
             **of_tables,
         )
         if self.colour and domain.is_images and domain.shape[0] == 1:
             domain = domain.as_colour()
         return domain.without_labels() if labels is False else domain
+
+    def _tokenizer(self) -> Any:
+        if self.text is None or self.tokenizer is None:
+            return None
+        from revgrad.networks.zoo.transformers import tokenizer_of
+
+        return tokenizer_of(self.tokenizer)
 
 
 def parse_class_weights(text: str | None) -> str | dict[str, float] | None:
@@ -214,8 +229,12 @@ def open_training_data(
         images = replace(images, size=str(blueprint.size))
     if blueprint is not None and blueprint.channels == 3:
         images = replace(images, colour=True)
+    if network is not None and network.startswith("transformers:"):
+        images = replace(images, tokenizer=network.partition(":")[2])
     labelled = images.source(sources[0])
     encoder = encoder_of(labelled)
+    if images.text is not None and images.label is None:
+        raise InputError(f"--label is missing: the column of {sources[0]} that holds the labels")
     if isinstance(encoder, FrameEncoder) and images.label is None:
         raise InputError(
             f"--label is missing: the column of {sources[0]} that holds the labels (columns: "
@@ -272,12 +291,12 @@ def open_for(
     adapted: Adapted, text: str, *, labels: bool | None = None, follow_links: bool = False
 ) -> Domain:
     """Data for a run's network, read as the run read its own: same size, same classes."""
-    if adapted.encoder is not None and adapted.encoder.takes == "texts":
+    images = _as_it_read(adapted, follow_links)
+    if adapted.encoder is not None and adapted.encoder.takes == "texts" and images.text is None:
         raise InputError(
-            f"{adapted.run} was trained on texts, which the command line does not read: "
+            f"{adapted.run} was trained on texts that were not a table's column (--text): "
             f"revgrad.load('{adapted.run}', network).predict(['a text', …]) takes them"
         )
-    images = _as_it_read(adapted, follow_links)
     return adapted.domain(images.opened(text, labels=labels, classes=adapted.classes))
 
 
@@ -313,7 +332,8 @@ def _as_it_read(adapted: Adapted, follow_links: bool) -> ImageOptions:
         None if shape is None else f"{shape[1]}x{shape[2]}",
         known.fit,
         known.corrupt,
-        label=getattr(adapted.encoder, "label", ()) or None,
+        label=known.label or getattr(adapted.encoder, "label", ()) or None,
+        text=known.text,
         follow_links=follow_links or known.follow_links,
         channels=None if shape is None else shape[0],
     )

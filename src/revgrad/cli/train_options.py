@@ -144,6 +144,13 @@ class TrainOptions:
             "The column of a table (.csv, .parquet) of the labels; A,B: several, of numbers."
         ),
     ] = None
+    text: Annotated[
+        str | None,
+        _data_option(
+            "The column of a table of texts, the only one that is read: as tokens for a network of "
+            "transformers, else as words."
+        ),
+    ] = None
     groups: Annotated[
         str | None,
         _data_option(
@@ -577,6 +584,7 @@ class TrainOptions:
             drop=tuple(self.drop),
             categorical=tuple(self.categorical),
             storage=self.storage,
+            text=self.text,
         )
 
     def training_targets(self, data: TrainingData, seed: int) -> list[Domain]:
@@ -643,6 +651,8 @@ class TrainOptions:
             fit=self.fit,
             corrupt=self.corrupt,
             follow_links=self.follow_links,
+            text=self.text,
+            label=self.label if self.text is not None else None,
             command=self.command(),
         )
 

@@ -354,7 +354,12 @@ def _hint(network: nn.Module, traced: Trace, near: fx.Node | None) -> str:
         if not ((found := split_graph(traced.graph, node, network)).problem or found.crossing)
     ]
     names = [f"'{name}'" for _, name in sorted(working, key=lambda pair: pair[0])[:5]]
-    return f"; layers that work: {', '.join(names)}" if names else "; no other layer works either"
+    if names:
+        return f"; layers that work: {', '.join(names)}"
+    return (
+        "; no other layer works either: give what is computed of it all (the pooled features) a "
+        "layer of its own, self.features = nn.Identity(), and name that"
+    )
 
 
 def _share_buffers(network: nn.Module, part: fx.GraphModule) -> None:

@@ -14,6 +14,7 @@ from revgrad.domains.encoded import EncodedStore
 from revgrad.domains.frame_encoder import FrameEncoder, labels_of
 from revgrad.domains.labels import as_labels
 from revgrad.domains.table import Column, Table, as_numbers, as_text, read_table
+from revgrad.domains.text import from_texts
 from revgrad.domains.weights import ClassWeights
 from revgrad.errors import DataError, InputError, missing_extra, unknown
 
@@ -128,6 +129,46 @@ def from_frame(
     if isinstance(weights, str):
         each = _weights_of(table.columns[weights], weights, name)
     return domain.weighted(each, by_class=class_weights)
+
+
+def from_text_file(
+    path: Path | str,
+    text: str,
+    label: Any = None,
+    *,
+    groups: str | None = None,
+    tokenizer: Any = None,
+    classes: Sequence[str] | None = None,
+    name: str = UNNAMED,
+) -> Domain:
+    """A domain of the texts in a column of a `.csv`, `.tsv` or `.parquet` file, as `from_texts`
+    makes inputs of them; a missing one is empty.
+
+    Parameters
+    ----------
+    text, label, groups
+        columns
+    """
+    path = Path(path).expanduser()
+    frame, name = read_frame(path), path.stem if name == UNNAMED else name
+    table = read_table(frame, name)
+    named = _label_columns(label, table)
+    for column in (text, *named, *(() if groups is None else (groups,))):
+        if column not in table.columns:
+            raise InputError(f"{name}: {unknown('column', column, table.columns)}")
+    if text in named:
+        raise InputError(f"{name}: column '{text}' holds the labels: which one holds the texts?")
+    column = table.columns[text]
+    if column.kind != "text":
+        raise InputError(f"{name}: column '{text}' holds {column.kind}s, not text")
+    return from_texts(
+        [one or "" for one in column.values],
+        labels_of(table, named, name) if named else None,
+        tokenizer=tokenizer,
+        groups=None if groups is None else as_text(table.columns[groups]),
+        classes=classes,
+        name=name,
+    )
 
 
 def _weights_of(column: Column, called: str, name: str) -> np.ndarray:

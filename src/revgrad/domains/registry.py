@@ -24,7 +24,7 @@ from revgrad.domains.common_shape import resized
 from revgrad.domains.domain import UNNAMED, Domain
 from revgrad.domains.encoded import Encoder
 from revgrad.domains.folder import from_folder
-from revgrad.domains.frame import TABLE_FILES, from_frame
+from revgrad.domains.frame import TABLE_FILES, from_frame, from_text_file
 from revgrad.domains.image_files import EXTENSIONS
 from revgrad.domains.labels import as_labels
 from revgrad.domains.npz import from_npz
@@ -66,6 +66,8 @@ def open_domain(
     attributes: Sequence[str] = (),
     drop: Sequence[str] = (),
     categorical: Sequence[str] = (),
+    text_column: str | None = None,
+    tokenizer: Any = None,
     **folder_options: Any,
 ) -> Domain:
     """The domain a user means by `text`.
@@ -89,6 +91,8 @@ def open_domain(
         of the images of an `.npz` file (see `from_npz`)
     drop, categorical
         columns of a table that are left out, and those of numbers that are names
+    text_column, tokenizer
+        of a table, the one column that is read, as `from_texts` reads texts; None: all columns are
     attributes
         the same that are attributes of the samples; of a folder, names for its levels above the
         classes
@@ -101,6 +105,8 @@ def open_domain(
     >>> revgrad.open_domain("measurements.csv", label="ill")  # doctest: +SKIP
     """
     name, _, split = text.partition(":")
+    if text_column is not None and Path(text).suffix.lower() not in TABLE_FILES:
+        raise InputError(f"{text} is no table with a column '{text_column}' of texts")
     if name in DOMAINS:
         _refuse_columns(text, groups, weights)
         if attributes:
@@ -131,6 +137,11 @@ def open_domain(
     if path.suffix.lower() in TABLE_FILES:
         unread = folder_options.get("labels") is False
         own = None if unread else label
+        if text_column is not None:
+            known = folder_options.get("classes")
+            return from_text_file(
+                path, text_column, own, groups=groups, tokenizer=tokenizer, classes=known
+            )
         return from_frame(
             path,
             own,
@@ -282,7 +293,7 @@ def _of_pair(inputs: Any, labels: Any, name: str, channels: int | None) -> Domai
         raise InputError(
             f"{name}: a tuple of two is (X, y), but labels of shape {values.shape} are "
             "neither (n,), (n, outputs) nor maps of class numbers; such labels: from_arrays(X, y); "
-            "inputs of two parts: from_arrays((X1, X2))"
+            "one-hot maps: y.argmax(1); inputs of two parts: from_arrays((X1, X2))"
         )
     return from_arrays(inputs, values, layout=layout, classes=classes, name=name)
 
@@ -301,7 +312,7 @@ def _array(values: Any, name: str) -> Any:
     except (TypeError, ValueError, RuntimeError):  # ragged
         raise InputError(
             f"{name}: a {type(values).__name__} whose members differ in shape or kind can't "
-            "become one array"
+            "become one array (series of unequal lengths: revgrad.from_series(X, y))"
         ) from None
     raise InputError(
         f"{name}: data of type {type(values).__name__} can't be read: an array, a tensor, (X, y), "

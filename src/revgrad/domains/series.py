@@ -163,8 +163,8 @@ class SeriesEncoder:
         cut = int((raw.lengths > self.length).sum())
         if cut:
             log.warning(
-                "%s: %d of %d series are longer than %d moments, the source's longest, and cut: "
-                "from_series(source, length=%d) keeps all of them",
+                "%s: %d of %d series are longer than the %d moments that the source's are brought "
+                "to, and cut: from_series(source, length=%d) keeps all of them",
                 *(name, cut, len(raw.lengths), self.length, raw.lengths.max()),
             )
         return SeriesStore(

@@ -248,7 +248,8 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         except ValueError as error:
             lines = str(error).splitlines()
             kept = lines[:1] if "contains" in lines[0] else lines  # NaN: scikit-learn's advice
-            raise InputError(f"X_target: {' '.join(' '.join(kept).split())}") from None
+            text = " ".join(" ".join(kept).split())
+            raise InputError(f"X_target: {text}{_way_through_a_pipeline(text)}") from None
         store = _store(inputs, "X_target")
         if y_target is None:
             return Domain(store, name="target")
@@ -317,6 +318,12 @@ class _DANN(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
                 allow_nd=True,
             )
         except ValueError as error:
+            if "inhomogeneous" in str(error):
+                raise InputError(
+                    f"X is a list whose members differ in shape, and {type(self).__name__} takes "
+                    "one array: for series of unequal lengths, revgrad.adapt('series', "
+                    "revgrad.from_series(X, y), revgrad.from_series(X_target)) would do"
+                ) from None
             if "could not convert string" not in str(error):
                 raise
             raise InputError(
@@ -520,6 +527,16 @@ class DANNRegressor(RegressorMixin, _DANN):  # type: ignore[misc]
         tags.target_tags.single_output = True
         tags.target_tags.multi_output = True
         return tags
+
+
+def _way_through_a_pipeline(problem: str) -> str:
+    """What would do where the target came as it was in front of a Pipeline, for a sentence."""
+    if not any(sign in problem for sign in ("NaN", "holds text", "is expecting")):
+        return ""
+    return (
+        " (a Pipeline does not transform X_target: with sample_domain=… in its place, X holds both "
+        "domains and both go through)"
+    )
 
 
 def _store(values: Any, name: str) -> Store:

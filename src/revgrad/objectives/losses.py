@@ -47,6 +47,12 @@ def domain_loss(logits: Tensor, domains: Tensor, total: int) -> Tensor:
     """Sum over samples of the binomial cross-entropy of one logit, (n,) or (n, 1), or of k logits
     (n, k), divided by `total`, the number of samples of all processes."""
     logits = in_full(_without_width_one(logits))
+    if logits.ndim > 2:
+        raise InputError(
+            f"the domain classifier gives {tuple(logits.shape)}, and one logit a sample is wanted, "
+            f"(n,) or (n, 1): of one a position, nn.AdaptiveAvgPool{logits.ndim - 2}d(1) and "
+            "nn.Flatten() behind it make the mean"
+        )
     alone = len(domains) == total  # a mean then; it costs one operation less than a sum divided
     reduction = "mean" if alone else "sum"
     if logits.ndim == 1:

@@ -134,6 +134,7 @@ class DenseLabels(Task):
             raise InputError(
                 f"{name}: {self.noun} takes labels (n, …) and outputs {wanted} of the same "
                 f"positions; labels of {labels.shape[1:]} and outputs of {shape} a sample came"
+                f"{_remedy(labels.shape[1:], where)}"
             )
         known = labels[labels != self.ignored]
         if not known.size:
@@ -208,3 +209,12 @@ class _PositionMeter(ConfusionCounts):
 
     def result(self) -> Metrics:
         return Metrics(accuracy=self.accuracy, confusion=self.counts, mean_iou=self.mean_iou)
+
+
+def _remedy(labels: tuple[int, ...], positions: tuple[int, ...]) -> str:
+    """What would do for maps with one dimension too many, for a sentence."""
+    if labels[1:] != positions:
+        return ""
+    if labels[0] == 1:
+        return ": labels[:, 0] would do"
+    return ": of one-hot maps, labels.argmax(1) would do"

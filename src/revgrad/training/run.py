@@ -61,6 +61,8 @@ class Provenance:
         the file of pretrained weights; None: those that come with the network
     fit, corrupt, follow_links
         how images of folders were read (`from_folder`)
+    text, label
+        columns of tables whose texts alone were read
     command
         that started the training
     """
@@ -74,6 +76,8 @@ class Provenance:
     fit: str = "crop"
     corrupt: str = "fail"
     follow_links: bool = False
+    text: str | None = None
+    label: str | None = None
     command: str = ""
 
 

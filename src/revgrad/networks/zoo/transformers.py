@@ -49,6 +49,11 @@ class TextClassifier(nn.Module):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
     ) -> Tensor:
+        if input_ids.is_floating_point():
+            raise InputError(
+                "a network of texts takes tokens, and these are vectors of floats: "
+                "revgrad.from_texts(texts, labels, tokenizer=…) makes tokens (--text COLUMN)"
+            )
         given = {"input_ids": input_ids, "attention_mask": attention_mask}
         if token_type_ids is not None:
             given["token_type_ids"] = token_type_ids
@@ -87,6 +92,24 @@ def build(name: str, pretrained: bool) -> Model:
     network = ImageLogits(made)
     size, mean, sd = _pixels(folder, config, transformers)
     return Model(network, last_linear(network, text), False, size, mean, sd)
+
+
+def tokenizer_of(name: str) -> Any:
+    """The tokenizer that comes with the network of a folder, or of a name of the hub."""
+    text = f"transformers:{name}"
+    transformers = imported("transformers", text)
+    folder = Path(name).expanduser()
+    place = str(folder.resolve()) if folder.is_dir() else name
+    try:
+        with asking_hub(text):
+            return transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=False)
+    except DataError:
+        if not folder.is_dir():
+            raise
+        raise InputError(
+            f"{folder} holds no tokenizer, which texts need: tokenizer.save_pretrained('{folder}') "
+            "puts one there"
+        ) from None
 
 
 def _pretrained(kind: Any, place: str, text: str) -> nn.Module:
