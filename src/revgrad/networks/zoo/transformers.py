@@ -17,6 +17,8 @@ from revgrad.networks.zoo.packages import asking_hub, imported, naming_what_is_b
 
 #: transformers' own defaults, for folders that do not say.
 MEAN = SD = (0.5, 0.5, 0.5)
+#: What a folder with a tokenizer has one of.
+TOKENIZER_FILES = ("tokenizer*", "vocab*", "*.model")
 
 
 class ImageLogits(nn.Module):
@@ -100,16 +102,14 @@ def tokenizer_of(name: str) -> Any:
     transformers = imported("transformers", text)
     folder = Path(name).expanduser()
     place = str(folder.resolve()) if folder.is_dir() else name
-    try:
-        with asking_hub(text):
-            return transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=False)
-    except DataError:
-        if not folder.is_dir():
-            raise
+    if folder.is_dir() and not any(any(folder.glob(one)) for one in TOKENIZER_FILES):
+        # without files transformers makes one that knows no word
         raise InputError(
             f"{folder} holds no tokenizer, which texts need: tokenizer.save_pretrained('{folder}') "
             "puts one there"
-        ) from None
+        )
+    with asking_hub(text):
+        return transformers.AutoTokenizer.from_pretrained(place, trust_remote_code=False)
 
 
 def _pretrained(kind: Any, place: str, text: str) -> nn.Module:
