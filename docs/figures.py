@@ -467,13 +467,14 @@ def draw_moons(colours: Colours, panels: Sequence[Moons]) -> None:
 
 
 def two_moons(seed: int, turn: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
-    """600 points and their classes, turned about the origin by `turn` degrees."""
+    """600 points and their classes, turned about their middle by `turn` degrees."""
     from sklearn.datasets import make_moons
 
     points, classes = make_moons(600, noise=0.1, random_state=seed)
     angle = np.deg2rad(turn)
     matrix = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-    return (points @ matrix).astype(np.float32), classes
+    middle = points.mean(axis=0)
+    return ((points - middle) @ matrix + middle).astype(np.float32), classes
 
 
 def moons() -> list[Moons]:

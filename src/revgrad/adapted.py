@@ -240,7 +240,7 @@ class Adapted:
 
 def load(
     run: Path | str,
-    network: nn.Module | None = None,
+    network: nn.Module | str | None = None,
     *,
     task: Task | None = None,
     tokenizer: Any = None,
@@ -257,7 +257,8 @@ def load(
     run
         its folder
     network
-        of a network of your own: built as for the training, weights of any value
+        of a network of your own: built as for the training, weights of any value; a name that
+        `adapt` takes would do too
     task
         a task of your own, where the run has one
     tokenizer
@@ -273,8 +274,8 @@ def load(
     checkpoint = directory.checkpoint()
     if checkpoint is None:
         raise RunError(f"{directory.folder} has no checkpoint yet")
-    if network is None:
-        network = _registered_network(directory.folder, config)
+    if network is None or isinstance(network, str):
+        network = _registered_network(directory.folder, config, network or config.network)
     preprocessing = restore_weights(network, checkpoint)
     state = directory.encoder
     return Adapted(
@@ -340,9 +341,9 @@ def _as_tuples(shape: Any) -> Any:
     return tuple(_as_tuples(one) for one in shape) if isinstance(shape, list) else shape
 
 
-def _registered_network(folder: Path, config: RunConfig) -> nn.Module:
+def _registered_network(folder: Path, config: RunConfig, name: str) -> nn.Module:
     shape = config.input_shape
-    if zoo_of(config.network) is None and config.network not in NETWORKS:
+    if zoo_of(name) is None and name not in NETWORKS:
         raise RunError(
             f"{folder} holds a network of your own ({config.network}): give it again "
             "(network=… or --network module:function)"
@@ -350,7 +351,7 @@ def _registered_network(folder: Path, config: RunConfig) -> nn.Module:
     image = isinstance(shape, list | tuple) and len(shape) == 3
     channels, size = (shape[0], (shape[1], shape[2])) if image else (1, (1, 1))
     return build_network(
-        config.network,
+        name,
         classes=config.outputs or config.class_count or 1,
         channels=channels,
         size=size,

@@ -81,6 +81,8 @@ def test_tokens_of_a_network_s_own_tokenizer(reviews: Path, call: Call) -> None:
     assert adapted.input_shape.keys() == {"input_ids", "attention_mask"}
     asked = [one or "" for one in KITCHENS] * 10
     assert predicted(call) == adapted.predict(asked).tolist()
+    by_name = revgrad.load("run", "transformers:bert")
+    assert by_name.predict(asked).tolist() == adapted.predict(asked).tolist()
     vectors = call(*TRAIN[:5], "--label", "mood", "--drop", "page", *network, "-o", "other")
     assert vectors.code == 2
     assert "takes tokens, and these are vectors of floats" in vectors.line
