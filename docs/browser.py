@@ -32,6 +32,11 @@ MEASURE = """() => {
 }"""
 
 
+def complaint(message: Any) -> str:
+    """What an error or a warning in the console says; nothing of what a page merely tells."""
+    return str(message.text) if message.type in ("error", "warning") else ""
+
+
 def faults(page: Any) -> Iterator[str]:
     """What is wrong with a page that was just opened."""
     beyond, broken = page.evaluate(MEASURE)
@@ -57,7 +62,7 @@ def main() -> None:
             size = {"width": width, "height": 900}
             page = browser.new_context(viewport=size, color_scheme=mode).new_page()
             said: list[str] = []
-            page.on("console", lambda one, said=said: said.append(one.text))
+            page.on("console", lambda one, said=said: said.append(complaint(one)))
             page.on("pageerror", lambda one, said=said: said.append(str(one)))
             page.on("request", lambda one, said=said: said.append(one.url))
             for path in paths:
@@ -65,7 +70,7 @@ def main() -> None:
                 page.goto(path.as_uri())
                 name = path.relative_to(SITE).as_posix()
                 local = (HARMLESS, "file:", "data:", "blob:")
-                wrong = [f"says {one}" for one in said if not one.startswith(local)]
+                wrong = [f"says {one}" for one in said if one and not one.startswith(local)]
                 wrong += faults(page)
                 found += [f"{name}, {width} px, {mode}: {one}" for one in wrong]
                 if given.shots:
