@@ -6,7 +6,7 @@
 # make examples  the examples, whole: their pictures and their numbers
 # make faults  every promise under faults, about an hour; goes on where it was
 # make mutants the most important lines, broken one by one: the tests must notice each
-# make lowest  the core tests on the lowest versions that pyproject.toml names; make newest: the newest
+# make lowest  the core tests on the lowest versions that pyproject.toml names; make newest: the newest; TORCH=2.10.0 or newest: PyTorch too
 # make scale   how step and memory grow, and what reading ahead gains: docs/scale.md
 # make docs    the pages that are made of records and of --help, and the site: build/site/index.html
 # make look    every page of the site in Chromium, wide and narrow, light and dark; after make docs

@@ -3,8 +3,9 @@
 `python tests/faults/versions.py lowest tests/cli …`: only those, and in one process.
 
 PyTorch stays at the version of constraints.txt, whose CPU build is what is installed here, and with
-it torchvision: their own minimums are not tried by this. Everything else that pyproject.toml names
-as a dependency, or in an extra of `EXTRAS`, is taken at the lowest version that it allows.
+it torchvision, unless the variable TORCH says otherwise: `newest`, or a version. Everything else
+that pyproject.toml names as a dependency, or in an extra of `EXTRAS`, is taken at the lowest
+version that it allows.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def versions(python: Path) -> dict[str, str]:
 
 
 def main(kind: str, *chosen: str) -> int:
-    place = ROOT / "build" / kind
+    torch = os.environ.get("TORCH", "")
+    place = ROOT / "build" / (f"{kind}-torch-{torch}" if torch else kind)
     python = place / "bin" / "python"
     if not python.exists():
         pins = [
@@ -51,8 +53,10 @@ def main(kind: str, *chosen: str) -> int:
             for line in (ROOT / "constraints.txt").read_text().splitlines()
             if line.partition("==")[0] in KEPT
         ]
+        if torch:
+            pins = [] if torch == "newest" else [f"torch=={torch}"]
         place.parent.mkdir(exist_ok=True)
-        limits = place.with_suffix(".constraints.txt")
+        limits = place.with_name(f"{place.name}.constraints.txt")
         limits.write_text("\n".join(pins) + "\n")
         # PyTorch first, from where pip finds its CPU build: uv then leaves it, and changes all else
         for step in (
