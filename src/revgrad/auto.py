@@ -359,7 +359,6 @@ class Automatic:
             log.info("auto: source only by gradient descent failed: %s", error)
         log.info("auto: the start is %s", name)
         if self.run is not None and _is_first_process():
-            (self.run / BASELINE).mkdir(exist_ok=True)
             hand_over(self.run / CANDIDATES / name, self.run / BASELINE)
         return start
 
@@ -526,6 +525,7 @@ def hand_over(chosen: Path, run: Path) -> None:
     checkpoint's json last: with it the run is complete. Each takes its place at once, so that what
     a folder held before stays readable where the disk is full or the process is killed."""
     with disk_errors(run):
+        run.mkdir(exist_ok=True)
         files = [chosen / name for name in (CONFIG, METRICS, RESULT, ENCODER, EVIDENCE_FOLDER)]
         tensors = sorted(chosen.glob("checkpoint*"), key=lambda path: path.suffix == ".json")
         for path in (*files, *tensors):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -14,7 +16,7 @@ import pytest
 import torch
 
 import revgrad
-from revgrad import Settings
+from revgrad import Settings, cli
 from revgrad.cli.predictions import no_formula
 from revgrad.cli.train_options import TrainOptions
 from revgrad.errors import InputError, RunError, UnknownNameError
@@ -71,6 +73,33 @@ def adapted(**changes: Any) -> revgrad.Adapted:
 def test_a_score_that_nobody_knows() -> None:
     with pytest.raises(UnknownNameError, match="no score 'zzz'"):
         adapted(score="zzz")
+
+
+def test_a_disk_too_full_for_a_folder_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where evidence is to lie; and what nobody thought of is one line of the command."""
+    real = os.mkdir
+
+    def full(path: Any, *given: Any, **named: Any) -> None:
+        if Path(path).name == "evidence":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        real(path, *given, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "mkdir", full)
+        with pytest.raises(RunError, match=r"the disk is full: .*evidence could not be written"):
+            adapted(run=tmp_path / "run")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "some/file")
+
+    monkeypatch.setattr(cli, "app", fail)
+    with pytest.raises(SystemExit) as stopped:
+        cli._run()
+    assert stopped.value.code == 1
+    said = "revgrad: the disk is full: some/file could not be written"
+    assert capsys.readouterr().err.startswith(said)
 
 
 class StopAt(revgrad.Callback):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -129,6 +130,7 @@ def _run(
     variables: dict[str, str],
 ) -> None:
     """Never comes back: what the parent would do at its end is not to be done here."""
+    atexit._clear()
     code, ended = 1, False
     writes = Writes(fault)
     try:

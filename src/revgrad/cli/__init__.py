@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import logging
 import os
 import re
@@ -19,7 +20,7 @@ import typer
 import typer.core
 import typer.main
 
-from revgrad._system import named, sha256
+from revgrad._system import disk_error, named, sha256
 from revgrad.errors import RevgradError, unknown
 from revgrad.version import __version__
 
@@ -174,6 +175,8 @@ def _run() -> None:
             _exit_with("interrupted", 130)
         if isinstance(error, RuntimeError) and _NO_ROOM.search(str(error)):
             _exit_with(_NO_MEMORY, 1)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _exit_with(disk_error(Path(error.filename or "a file"), error), 1)
         if (known := _code_of_another_process(error)) is not None:
             _exit_with("", known)
         if not hasattr(error, "format_message"):

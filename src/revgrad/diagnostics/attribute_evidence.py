@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from revgrad._seals import SEAL_METADATA, check_tensors, sealed_tensors
-from revgrad._system import read_file, write_atomically
+from revgrad._system import disk_errors, read_file, write_atomically
 from revgrad.adapter import DomainAdapter
 from revgrad.diagnostics.evidence import ClassLogits
 from revgrad.diagnostics.inputs import Array
@@ -114,7 +114,8 @@ class AttributeRecorder(Callback):
                 found["labels"] = evidence.labels
         tensors = {name: torch.from_numpy(np.ascontiguousarray(v)) for name, v in found.items()}
         folder = trainer.run.folder / EVIDENCE_FOLDER
-        folder.mkdir(exist_ok=True)
+        with disk_errors(folder):
+            folder.mkdir(exist_ok=True)
         data = sealed_tensors(save(tensors, SEAL_METADATA))
         write_atomically(folder / f"{ATTRIBUTES}.safetensors", data)
 

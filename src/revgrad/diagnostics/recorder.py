@@ -20,7 +20,7 @@ from torch.nn.functional import interpolate
 
 from revgrad._distributed import from_first_process, rank
 from revgrad._seals import SEAL_METADATA, check_tensors, sealed_tensors
-from revgrad._system import read_file, write_atomically
+from revgrad._system import disk_errors, read_file, write_atomically
 from revgrad.diagnostics.evidence import (
     ClassLogits,
     Evidence,
@@ -241,10 +241,11 @@ class EvidenceRecorder(Callback):
         if step > 0:
             self._refuse_other_samples(folder)
         if rank() == 0:
-            folder.mkdir(exist_ok=True)
-            for path in folder.iterdir():  # what was written after the checkpoint is made again
-                if path.stem == _END or _step_of(path) > step or path.suffix == ".part":
-                    path.unlink()
+            with disk_errors(folder):
+                folder.mkdir(exist_ok=True)
+                for path in folder.iterdir():  # what was written after the checkpoint is made again
+                    if path.stem == _END or _step_of(path) > step or path.suffix == ".part":
+                        path.unlink()
         if step == 0:
             self._write(trainer, _SAMPLES, self._described)
             self._look(trainer, 0)
