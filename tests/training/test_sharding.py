@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 
 from forked import Forked, finish, start
 from revgrad import Run
-from revgrad.errors import CheckpointError
+from revgrad.errors import CheckpointError, RunError
+from revgrad.training.sharding import write_shards
 
 #: Trains the same run in any number of processes; told whether to shard, where to stop.
 SCRIPT = """
@@ -197,3 +201,22 @@ def test_what_processes_could_not_do_alike_is_refused(script: Path, extra: str, 
     told = finish(pair)
     assert [p.returncode for p in pair] == [1, 1]
     assert all(line in err for _, err in told)
+
+
+def test_a_disk_too_full_for_shards_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What torch.distributed wraps into an exception of many lines, which no one else catches."""
+
+    def full(self: Any, *_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(HuggingFaceStorageWriter, "write_data", full)
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        with pytest.raises(RunError, match=r"the disk is full: .*part could not") as said:
+            write_shards(tmp_path / ".checkpoint.part", {"weight": torch.ones(3)})
+    finally:
+        torch.distributed.destroy_process_group()
+    assert "\n" not in str(said.value)

@@ -28,10 +28,10 @@ from revgrad._distributed import (
     sharing_out,
     world_size,
 )
-from revgrad._system import regular, sync
+from revgrad._system import disk_error, disk_errors, regular, sync
 from revgrad.adapter import DomainAdapter
 from revgrad.cutting import cut
-from revgrad.errors import CheckpointError, InputError
+from revgrad.errors import CheckpointError, InputError, RunError
 from revgrad.training.activations import blocks
 from revgrad.training.paired_batches import PairedBatches
 
@@ -176,17 +176,25 @@ def hand_back(own: DomainAdapter, adapter: DomainAdapter) -> None:
 
 def write_shards(folder: Path, tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """Every process's parts of the tensors, as files of their own; the files' SHA-256 by name."""
+    from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
     from torch.distributed.checkpoint.state_dict_saver import save
 
     if rank() == 0:
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        with disk_errors(folder):
+            folder.mkdir(parents=True)
     torch.distributed.barrier()
     writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of how torch pickles plans between our own processes
-        save({name: _apart(value) for name, value in tensors.items()}, storage_writer=writer)
+    parts = {name: _apart(value) for name, value in tensors.items()}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of how torch pickles plans between our own processes
+            save(parts, storage_writer=writer)
+    except CheckpointException as error:  # what went wrong in any process, told to all of them
+        reason = next(iter(error.failures.values()))[0]
+        said = disk_error(folder, reason) if isinstance(reason, OSError) else f"{folder}: {reason}"
+        raise RunError(said) from None
     files = sorted(folder.glob("*.safetensors"))[rank() :: world_size()]
     for path in files:
         sync(path)
