@@ -59,3 +59,16 @@ def test_every_part_of_the_paper_has_a_function() -> None:
         assert dotted, here
         for name in dotted:
             assert resolve_name(f"revgrad.{name}") is not None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_table_stands_between_empty_lines(page: Path) -> None:
+    """A sentence next to a table would be shown as a line of it."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    lines = ["", *text.splitlines(), ""]
+    swallowed = [
+        line
+        for one, line, other in zip(lines, lines[1:], lines[2:], strict=False)
+        if line.strip() and line[0] != "|" and "|" in (one[:1], other[:1])
+    ]
+    assert swallowed == []
