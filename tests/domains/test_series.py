@@ -148,6 +148,9 @@ def test_longer_ones_of_a_target_are_cut_and_it_is_said(caplog: pytest.LogCaptur
         "b: 3 of 3 series are longer than the 12 moments that the source's are brought to, and cut"
         in caplog.text
     )
+    caplog.clear()  # who asks for less of the source has asked for it
+    trained(Plain, from_series(SERIES, LABELS, length=9), from_series(longer, name="b"))
+    assert "and cut" not in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -121,13 +121,21 @@ def from_series(
 
 @dataclass(frozen=True)
 class SeriesEncoder:
-    """(x − mean) / scale of each channel, brought to `length` by zeros behind or by cutting."""
+    """(x − mean) / scale of each channel, brought to `length` by zeros behind or by cutting.
+
+    Attributes
+    ----------
+    cuts
+        whether a `length` was asked for that cuts the source's own series: then nothing is said of
+        others that are cut
+    """
 
     length: int
     means: tuple[float, ...]
     scales: tuple[float, ...]
     mask: bool
     windows: tuple[int, int] | None
+    cuts: bool = False
 
     kind: ClassVar[str] = "series"
     takes: ClassVar[str] = "series"
@@ -135,7 +143,9 @@ class SeriesEncoder:
     @staticmethod
     def fit(raw: Series, length: int, mask: bool, windows: tuple[int, int] | None) -> SeriesEncoder:
         channels = len(raw.values)
-        empty = SeriesEncoder(length, (0.0,) * channels, (1.0,) * channels, mask, windows)
+        zeros, ones = (0.0,) * channels, (1.0,) * channels
+        cuts = int(raw.lengths.max()) > length
+        empty = SeriesEncoder(length, zeros, ones, mask, windows, cuts)
         return empty.refitted(raw, np.arange(len(raw.starts)))
 
     def refitted(self, raw: Series, rows: np.ndarray) -> SeriesEncoder:
@@ -161,7 +171,7 @@ class SeriesEncoder:
         mean, scale = np.array(self.means)[:, None], np.array(self.scales)[:, None]
         values = ((raw.values - mean) / scale).astype(np.float32)
         cut = int((raw.lengths > self.length).sum())
-        if cut:
+        if cut and not self.cuts:
             log.warning(
                 "%s: %d of %d series are longer than the %d moments that the source's are brought "
                 "to, and cut: from_series(source, length=%d) keeps all of them",
@@ -193,6 +203,7 @@ class SeriesEncoder:
             "scales": list(self.scales),
             "mask": self.mask,
             "windows": None if self.windows is None else list(self.windows),
+            "cuts": self.cuts,
         }
 
     @staticmethod
@@ -204,6 +215,7 @@ class SeriesEncoder:
             tuple(map(float, state["scales"])),
             bool(state["mask"]),
             None if windows is None else (int(windows[0]), int(windows[1])),
+            bool(state.get("cuts", False)),
         )
 
 
