@@ -54,7 +54,7 @@ def from_series(
     """A domain of series, (channels, time) each; inputs are (channels, length) float32.
 
     Channels are standardised by the mean and the deviation of the source's training part, which
-    are shipped with the network; `Adapted.predict` takes raw series.
+    are kept and exported with the network; `Adapted.predict` takes raw series.
 
     Parameters
     ----------
