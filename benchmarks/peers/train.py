@@ -1,27 +1,44 @@
 """One training by one library, in a process of its own: a json line.
 
-python benchmarks/peers/train.py LIBRARY WORK SEED
+python benchmarks/peers/train.py LIBRARY WORK SEED [--steps N] [--until ACCURACY]
 
-LIBRARY is a key of LIBRARIES; loop is written by hand. CPU time is that of training alone: no
-import, no data, no evaluation.
+LIBRARY is loop (written by hand), revgrad, skada, pykale or pytorch-adapt. CPU time is that of training
+alone: no import, no data, no evaluation.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import json
-import sys
 import time
 from functools import cache
 from importlib.metadata import version
+from types import SimpleNamespace
 
 import numpy as np
 import torch
 from torch import nn
 
-from work import BATCH, LEARNING_RATE, WORKS, Work, accuracy, domain_head
+from work import (
+    BATCH,
+    LEARNING_RATE,
+    MEAN,
+    PAPERS,
+    SCALE,
+    WORKS,
+    Reached,
+    Watch,
+    Work,
+    accuracy,
+    domain_head,
+    hidden,
+)
 
 
-def by_hand(work: Work, network: nn.Sequential, source_only: bool = False) -> nn.Module:
+def by_hand(
+    work: Work, network: nn.Sequential, watch: Watch, source_only: bool = False
+) -> nn.Module:
     """The loop that a person would write; λ ramps up as in the paper."""
 
     class Reverse(torch.autograd.Function):
@@ -53,51 +70,103 @@ def by_hand(work: Work, network: nn.Sequential, source_only: bool = False) -> nn
             loss = loss + nn.functional.binary_cross_entropy_with_logits(logits, domains)
         loss.backward()
         optimiser.step()
+        watch(step + 1, network)
     return network
 
 
-def source_only(work: Work, network: nn.Sequential) -> nn.Module:
-    return by_hand(work, network, source_only=True)
+def source_only(work: Work, network: nn.Sequential, watch: Watch) -> nn.Module:
+    return by_hand(work, network, watch, source_only=True)
 
 
-def by_revgrad(work: Work, network: nn.Sequential, recipe: str = "paper") -> nn.Module:
+def by_revgrad(
+    work: Work, network: nn.Sequential, watch: Watch, recipe: str = "paper"
+) -> nn.Module:
     import revgrad
+    from revgrad.adapter import DeployableModel
+
+    before: list[nn.Module] = [Pixels()] if work.width == PAPERS else []
+
+    class Look(revgrad.Callback):
+        def on_step(self, trainer: revgrad.Trainer, step: int) -> None:
+            model = DeployableModel(trainer.adapter.preprocessing, network)
+            with trainer.as_returned():
+                watch(step, nn.Sequential(*before, model))
 
     same = {
         "learning_rate": LEARNING_RATE,
         "optimiser": "adam",
         "batch_size": 2 * BATCH,
-        "domain_classifier": (64,),
+        "domain_classifier": (hidden(work.width),),
     }
+    source, target = (_raw(work, inputs) for inputs in (work.source, work.target))
     adapted = revgrad.adapt(
         network,
-        (work.source, work.labels),
-        work.target,
+        (source, work.labels),
+        target,
         layer="0",
         recipe=recipe,
         held_out=0,
         evidence_samples=0,
         progress=False,
         steps=work.steps,
-        **same,
+        callbacks=[Look()] if watch.wanted else [],
+        **(same if recipe == "paper" else {}),
     )
-    return nn.Sequential(adapted.preprocessing, adapted.network)
+    return nn.Sequential(*before, adapted.preprocessing, adapted.network)
 
 
-def by_revgrad_stabilised(work: Work, network: nn.Sequential) -> nn.Module:
-    return by_revgrad(work, network, "stabilised")
+def let_torchvision_import() -> None:
+    """Beside a build of PyTorch for CPUs torchvision misses two operators, and does not import."""
+    if hasattr(torch.ops.torchvision, "nms"):
+        return
+    LIBRARY.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    LIBRARY.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 
-def by_revgrad_auto(work: Work, network: nn.Sequential) -> nn.Module:
-    """The default: several trainings, as long as it thinks fit, and the choice among them."""
-    import revgrad
+class Pixels(nn.Module):
+    """Images as the other libraries take them → as they were."""
 
-    source = (work.source, work.labels)
-    adapted = revgrad.adapt(network, source, work.target, layer="0", progress=False)
-    return nn.Sequential(adapted.preprocessing, adapted.network)
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return (images * SCALE + MEAN).round().to(torch.uint8)
 
 
-def by_skada(work: Work, network: nn.Sequential) -> nn.Module:
+def _raw(work: Work, inputs: np.ndarray) -> np.ndarray:
+    return Pixels()(torch.from_numpy(inputs)).numpy() if work.width == PAPERS else inputs
+
+
+def by_revgrad_stabilised(work: Work, network: nn.Sequential, watch: Watch) -> nn.Module:
+    return by_revgrad(work, network, watch, "stabilised")
+
+
+def by_revgrad_recommended(work: Work, network: nn.Sequential, watch: Watch) -> nn.Module:
+    return by_revgrad(work, network, watch, "recommended")
+
+
+def by_pykale(work: Work, network: nn.Sequential, watch: Watch) -> nn.Module:
+    """PyKale's DANN: its loss of a batch, in the loop that Lightning would make of it."""
+    from kale.pipeline.domain_adapter import DANNTrainer
+
+    data = SimpleNamespace(prepare_data_loaders=lambda: None)  # batches are ours
+    trainer = DANNTrainer(data, network[0], network[1], domain_head(work.width, 2))
+    optimiser = torch.optim.Adam(trainer.parameters(), lr=LEARNING_RATE)
+    source, labels = torch.from_numpy(work.source), torch.from_numpy(work.labels)
+    target = torch.from_numpy(work.target)
+    domains = torch.cat([torch.zeros(BATCH), torch.ones(BATCH)]).long()
+    unknown = torch.zeros(BATCH, dtype=torch.int64)
+    for step in range(work.steps):
+        one, two = (torch.randint(len(x), (BATCH,)) for x in (source, target))
+        trainer.alpha = 2 / (1 + np.exp(-10 * step / work.steps)) - 1
+        inputs = torch.cat([source[one], target[two]])
+        batch = inputs, torch.cat([labels[one], unknown]), domains
+        optimiser.zero_grad()
+        label, domain, _ = trainer.compute_loss(batch, "train")
+        (label + domain).backward()
+        optimiser.step()
+        watch(step + 1, network)
+    return network
+
+
+def by_skada(work: Work, network: nn.Sequential, watch: Watch) -> nn.Module:
     """skada's DANN on its skorch net; a number of epochs that makes the same steps."""
     from skada.deep import DANN
 
@@ -118,6 +187,7 @@ def by_skada(work: Work, network: nn.Sequential) -> nn.Module:
         verbose=0,
     )
     net.fit(x, y.astype(int), sample_domain=domains.astype(int))
+    watch.step = len(net.history) * (max(len(work.source), len(work.target)) // BATCH)
     network.load_state_dict(
         {
             name.removeprefix("base_module_."): value
@@ -128,15 +198,7 @@ def by_skada(work: Work, network: nn.Sequential) -> nn.Module:
     return network
 
 
-@cache
-def declare_operators() -> None:
-    """torchvision from PyPI beside PyTorch's CPU build: its import asks for these two."""
-    boxes = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-    for name in ("nms", "qnms"):
-        torch.library.define(f"torchvision::{name}", boxes)
-
-
-def by_pytorch_adapt(work: Work, network: nn.Sequential) -> nn.Module:
+def by_pytorch_adapt(work: Work, network: nn.Sequential, watch: Watch) -> nn.Module:
     """pytorch-adapt's DANN hook in a loop, as its examples have it; λ is constant there."""
     declare_operators()
     from pytorch_adapt.containers import Models, Optimizers
@@ -149,7 +211,7 @@ def by_pytorch_adapt(work: Work, network: nn.Sequential) -> nn.Module:
     hook = DANNHook(opts=list(optimizers.values()))
     source, labels = torch.from_numpy(work.source), torch.from_numpy(work.labels)
     target = torch.from_numpy(work.target)
-    for _ in range(work.steps):
+    for step in range(work.steps):
         one, two = (torch.randint(len(x), (BATCH,)) for x in (source, target))
         hook(
             {
@@ -161,48 +223,18 @@ def by_pytorch_adapt(work: Work, network: nn.Sequential) -> nn.Module:
                 "target_domain": torch.ones(BATCH),
             }
         )
+        watch(step + 1, network)
     return network
 
 
-def by_adapt(work: Work, network: nn.Sequential) -> nn.Module:
-    """ADAPT's DANN in TensorFlow, on layers of the same sizes; λ is constant, as is its default."""
-    import tensorflow as tf
-    from adapt.feature_based import DANN
-
-    tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    tf.keras.utils.set_random_seed(torch.initial_seed() % 2**32)
-    dense, chain = tf.keras.layers.Dense, tf.keras.Sequential
-    model = DANN(
-        chain([dense(work.width, activation="relu"), dense(work.width, activation="relu")]),
-        chain([dense(work.classes)]),
-        chain([dense(64, activation="relu"), dense(1, activation="sigmoid")]),
-        Xt=work.target,
-        lambda_=1.0,
-        loss=tf.keras.losses.CategoricalCrossentropy(from_logits=True),
-        optimizer=tf.keras.optimizers.Adam(LEARNING_RATE),
-    )
-    labels = np.eye(work.classes, dtype="float32")[work.labels]
-    epochs = max(1, round(work.steps / np.ceil(len(work.source) / BATCH)))
-    model.fit(work.source, labels, epochs=epochs, batch_size=BATCH, verbose=0)
-    return Predictions(model)
-
-
-class Predictions(nn.Module):
-    """A model of TensorFlow, as if it were one of PyTorch."""
-
-    def __init__(self, model: object) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        return torch.from_numpy(np.asarray(self.model.predict(inputs.numpy())))
-
-
+LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
 LIBRARIES = {
     "source only": (source_only, "torch"),
     "loop": (by_hand, "torch"),
     "revgrad": (by_revgrad, "revgrad"),
+    "revgrad, stabilised": (by_revgrad_stabilised, "revgrad"),
+    "revgrad, recommended": (by_revgrad_recommended, "revgrad"),
+    "pykale": (by_pykale, "pykale"),
     "skada": (by_skada, "skada"),
     "pytorch-adapt": (by_pytorch_adapt, "pytorch-adapt"),
     "ADAPT": (by_adapt, "adapt"),
@@ -211,27 +243,45 @@ LIBRARIES = {
 }
 
 
-def main(library: str, name: str, seed: int) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("library", choices=LIBRARIES)
+    parser.add_argument("work", choices=WORKS)
+    parser.add_argument("seed", type=int)
+    parser.add_argument("--steps", type=int, help="instead of the work's own")
+    parser.add_argument("--until", type=float, help="end at this accuracy of the target")
+    chosen = parser.parse_args()
     torch.set_num_threads(1)
-    work = WORKS[name](seed)
-    network = work.network(seed)
-    train, package = LIBRARIES[library]
-    short = work._replace(steps=4)
-    train(short, work.network(seed))  # imports and first calls are not training
+    let_torchvision_import()
+    work = WORKS[chosen.work](chosen.seed)
+    if chosen.steps:
+        work = work._replace(steps=chosen.steps)
+    network = work.network(chosen.seed)
+    train, package = LIBRARIES[chosen.library]
+    few = work._replace(  # imports and first calls are not training
+        steps=4,
+        **{name: getattr(work, name)[: 4 * BATCH] for name in ("source", "labels", "target")},
+    )
+    train(few, few.network(chosen.seed), Watch(few, None))
+    watch = Watch(work, chosen.until)
     begun = time.process_time()
-    trained = train(work, network)
-    seconds = time.process_time() - begun
+    trained: nn.Module = network
+    with contextlib.suppress(Reached):
+        trained = train(work, network, watch)
+    seconds = time.process_time() - begun - watch.seconds_looked
+    ended = watch.step or work.steps
     line = {
-        "library": library,
+        "library": chosen.library,
         "version": version(package),
-        "work": name,
-        "seed": seed,
-        "steps": work.steps,
+        "work": chosen.work,
+        "seed": chosen.seed,
+        "steps": ended,
         "cpu_seconds": round(seconds, 3),
-        "accuracy": round(accuracy(trained, work), 4),
+        "accuracy": round(watch.accuracy if chosen.until else accuracy(trained, work), 4),
+        **({"until": chosen.until} if chosen.until else {}),
     }
     print(json.dumps(line))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main()
