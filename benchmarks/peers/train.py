@@ -2,8 +2,8 @@
 
 python benchmarks/peers/train.py LIBRARY WORK SEED [--steps N] [--until ACCURACY]
 
-LIBRARY is loop (written by hand), revgrad, skada, pykale or pytorch-adapt. CPU time is that of training
-alone: no import, no data, no evaluation.
+LIBRARY is loop (written by hand), revgrad, skada, pykale or pytorch-adapt. CPU time is that of
+training alone: no import, no data, no evaluation.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def by_pykale(work: Work, network: nn.Sequential, watch: Watch) -> nn.Module:
     """PyKale's DANN: its loss of a batch, in the loop that Lightning would make of it."""
     from kale.pipeline.domain_adapter import DANNTrainer
 
-    data = SimpleNamespace(prepare_data_loaders=lambda: None)  # batches are ours
+    data = SimpleNamespace(prepare_data_loaders=lambda **_: None)  # batches are ours
     trainer = DANNTrainer(data, network[0], network[1], domain_head(work.width, 2))
     optimiser = torch.optim.Adam(trainer.parameters(), lr=LEARNING_RATE)
     source, labels = torch.from_numpy(work.source), torch.from_numpy(work.labels)
@@ -204,8 +204,13 @@ def by_pytorch_adapt(work: Work, network: nn.Sequential, watch: Watch) -> nn.Mod
     from pytorch_adapt.containers import Models, Optimizers
     from pytorch_adapt.hooks import DANNHook
 
-    head = nn.Sequential(*domain_head(work.width), nn.Flatten(0))
-    models = Models({"G": network[0], "C": network[1], "D": head})
+    models = Models(
+        {
+            "G": network[0],
+            "C": network[1],
+            "D": nn.Sequential(*domain_head(work.width), nn.Flatten(0)),
+        }
+    )
     optimizers = Optimizers((torch.optim.Adam, {"lr": LEARNING_RATE}))
     optimizers.create_with(models)
     hook = DANNHook(opts=list(optimizers.values()))
