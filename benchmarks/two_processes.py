@@ -1,5 +1,5 @@
 """Two gloo processes, one thread each, against one: CPU seconds of the same training, the same
-batches. What two spend beyond one is what sharing the work costs: 1.0 were for nothing.
+batches, or a batch of the same size each. What two spend beyond one is what sharing the work costs: 1.0 were for nothing.
 
 The processes of both take turns; other programs on the machine change little, as no time is
 counted that a process waits for another.
@@ -18,9 +18,11 @@ from measuring import BRIEF, Measurement, header
 
 KINDS = {"mnist": 12, "svhn": 4}  # steps of a turn
 TURNS = 1 if BRIEF else 5
+#: Samples of a step of one process.
+BATCH = 128
 
 
-def worker(kind: str) -> None:
+def worker(kind: str, batch: int) -> None:
     """One process of a training: prints its CPU seconds of a turn."""
     import numpy as np
     import torch
@@ -46,7 +48,7 @@ def worker(kind: str) -> None:
             hidden=network.blueprint.domain_classifier,
             preprocessing=revgrad.Preprocessing(127.5, 74.0),
         )
-        settings = revgrad.Settings(steps=10**6, device="cpu")
+        settings = revgrad.Settings(steps=10**6, device="cpu", batch_size=batch)
         trainer = revgrad.Trainer(adapter, source, target, settings=settings)
         adapter.train()
         keep_large_buffers()
@@ -60,12 +62,19 @@ def worker(kind: str) -> None:
                 print(rank(), (time.process_time() - began) / steps, flush=True)
 
 
-def started(kind: str, world: int) -> list[subprocess.Popen[str]]:
+def started(kind: str, world: int, batch: int) -> list[subprocess.Popen[str]]:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = str(found.getsockname()[1])
     place = {"WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    command = [sys.executable, __file__, *(["--brief"] if BRIEF else []), "--worker", kind]
+    command = [
+        sys.executable,
+        __file__,
+        *(["--brief"] if BRIEF else []),
+        "--worker",
+        kind,
+        str(batch),
+    ]
     return [
         subprocess.Popen(
             command,
@@ -78,21 +87,26 @@ def started(kind: str, world: int) -> list[subprocess.Popen[str]]:
     ]
 
 
-def seconds(kind: str, world: int) -> float:
+def seconds(kind: str, world: int, batch: int) -> float:
     """CPU seconds of a step, of all processes together: the median over turns."""
-    told = [process.communicate()[0] for process in started(kind, world)]
+    told = [process.communicate()[0] for process in started(kind, world, batch)]
     turns = [[float(line.split()[1]) for line in one.splitlines()] for one in told]
     return statistics.median(sum(parts) for parts in zip(*turns, strict=True))
 
 
 def main() -> None:
     if "--worker" in sys.argv:
-        worker(sys.argv[-1])
+        worker(sys.argv[-2], int(sys.argv[-1]))
         return
     header("CPU seconds of a step: two processes together, and one")
-    for kind in ["mnist"] if BRIEF else KINDS:
-        two, one = seconds(kind, 2), seconds(kind, 1)
-        Measurement(f"two processes, {kind}", two, one, one / two).show()
+    chosen = [word for word in sys.argv[1:] if word in KINDS] or list(KINDS)
+    for kind in ["mnist"] if BRIEF else chosen:
+        one = seconds(kind, 1, BATCH)
+        two = seconds(kind, 2, BATCH)
+        Measurement(f"two processes share a batch, {kind}", two, one, one / two).show()
+        two = seconds(kind, 2, 2 * BATCH)
+        name = f"two processes, a batch each, {kind}"
+        Measurement(name, two, 2 * one, 2 * one / two).show()
 
 
 if __name__ == "__main__":

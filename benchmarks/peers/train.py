@@ -148,6 +148,7 @@ def by_pykale(work: Work, network: nn.Sequential, watch: Watch) -> nn.Module:
 
     data = SimpleNamespace(prepare_data_loaders=lambda **_: None)  # batches are ours
     trainer = DANNTrainer(data, network[0], network[1], domain_head(work.width, 2))
+    trainer.target_label = 1  # of `domains`
     optimiser = torch.optim.Adam(trainer.parameters(), lr=LEARNING_RATE)
     source, labels = torch.from_numpy(work.source), torch.from_numpy(work.labels)
     target = torch.from_numpy(work.target)
