@@ -1,5 +1,6 @@
-"""Two gloo processes, one thread each, against one: CPU seconds of the same training, the same
-batches, or a batch of the same size each. What two spend beyond one is what sharing the work costs: 1.0 were for nothing.
+"""Two gloo processes, one thread each, against one: CPU seconds of the same training, one batch
+shared by both, or a batch each. What two spend beyond one is what sharing the work costs: 1.0 were
+for nothing.
 
 The processes of both take turns; other programs on the machine change little, as no time is
 counted that a process waits for another.

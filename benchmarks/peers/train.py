@@ -109,7 +109,7 @@ def by_revgrad(
         evidence_samples=0,
         progress=False,
         steps=work.steps,
-        callbacks=[Look()] if watch.wanted else [],
+        callbacks=[Look()],
         **(same if recipe == "paper" else {}),
     )
     return nn.Sequential(*before, adapted.preprocessing, adapted.network)
@@ -283,6 +283,7 @@ def main() -> None:
         "seed": chosen.seed,
         "steps": ended,
         "cpu_seconds": round(seconds, 3),
+        "step_seconds": round(watch.seconds_a_step() or seconds / ended, 6),
         "accuracy": round(watch.accuracy if chosen.until else accuracy(trained, work), 4),
         **({"until": chosen.until} if chosen.until else {}),
     }
