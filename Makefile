@@ -65,7 +65,7 @@ lowest newest: .venv
 	$(BIN)/python tests/faults/versions.py $@
 
 scale: .venv
-	for name in growth reading predict two_processes; do OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py --json || exit 1; done > benchmarks/scale.jsonl
+	for name in growth reading shards predict two_processes; do OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py --json || exit 1; done > benchmarks/scale.jsonl
 
 .venv/.docs: .venv
 	$(PIP) $(BIN)/pip install --quiet -c constraints.txt -e '.[docs]'

@@ -271,8 +271,20 @@ def architecture() -> Slots:
 def peers() -> Slots:
     """One piece of work by several libraries: CPU time beside the loop by hand, and accuracy."""
     measured = (ROOT / "benchmarks" / "peers" / "measured.jsonl").read_text(encoding="utf-8")
-    found = [json.loads(line) for line in measured.splitlines()]
+    every = [json.loads(line) for line in measured.splitlines()]
+    found = [one for one in every if one["work"] == "moons"]
+    large = [one for one in every if one["work"] == "mnist"]
     loop = {one["seed"]: one["cpu_seconds"] for one in found if one["library"] == "loop"}
+    a_step = {one["seed"]: one["step_seconds"] for one in large if one["library"] == "loop"}
+    large_rows = [
+        {
+            "library": library,
+            "step": f"{1000 * median(one['step_seconds'] for one in own):.0f}",
+            "ratio": f"{median(one['step_seconds'] / a_step[one['seed']] for one in own):.2f}",
+        }
+        for library in dict.fromkeys(one["library"] for one in large)
+        if (own := [one for one in large if one["library"] == library])
+    ]
     rows = []
     for library in dict.fromkeys(one["library"] for one in found):
         own = [one for one in found if one["library"] == library]
@@ -286,7 +298,13 @@ def peers() -> Slots:
                 "accuracy": f"{accuracy:.1f} %",
             }
         )
-    return {"rows": rows, "seeds": len(loop), "steps": f"{found[0]['steps']:,}"}
+    return {
+        "rows": rows,
+        "seeds": len(loop),
+        "steps": f"{found[0]['steps']:,}",
+        "large": large_rows,
+        "large_seeds": len(a_step),
+    }
 
 
 def adversaries() -> Slots:
@@ -369,7 +387,7 @@ def scale() -> Slots:
     passes = (
         "outputs, ",
         "evaluate, ",
-        "two processes, ",
+        "two processes",
     )  # benchmarks/predict.py, two_processes.py
     others = [
         {"name": name, **{k: f"{line[k]:.3g}" for k in ("value", "reference", "ratio")}}

@@ -2,8 +2,8 @@
 
 python benchmarks/peers/train.py LIBRARY WORK SEED [--steps N] [--until ACCURACY]
 
-LIBRARY is loop (written by hand), revgrad, skada, pykale or pytorch-adapt. CPU time is that of
-training alone: no import, no data, no evaluation.
+LIBRARY is a key of LIBRARIES; loop is written by hand. CPU time is that of training alone: no
+import, no data, no evaluation.
 """
 
 from __future__ import annotations
@@ -110,17 +110,9 @@ def by_revgrad(
         progress=False,
         steps=work.steps,
         callbacks=[Look()],
-        **(same if recipe == "paper" else {}),
+        **(same if recipe != "recommended" else {}),
     )
     return nn.Sequential(*before, adapted.preprocessing, adapted.network)
-
-
-def let_torchvision_import() -> None:
-    """Beside a build of PyTorch for CPUs torchvision misses two operators, and does not import."""
-    if hasattr(torch.ops.torchvision, "nms"):
-        return
-    LIBRARY.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    LIBRARY.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 
 class Pixels(nn.Module):
@@ -142,8 +134,17 @@ def by_revgrad_recommended(work: Work, network: nn.Sequential, watch: Watch) -> 
     return by_revgrad(work, network, watch, "recommended")
 
 
+@cache
+def declare_operators() -> None:
+    """torchvision from PyPI beside PyTorch's CPU build: its import asks for these two."""
+    boxes = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", boxes)
+
+
 def by_pykale(work: Work, network: nn.Sequential, watch: Watch) -> nn.Module:
     """PyKale's DANN: its loss of a batch, in the loop that Lightning would make of it."""
+    declare_operators()
     from kale.pipeline.domain_adapter import DANNTrainer
 
     data = SimpleNamespace(prepare_data_loaders=lambda **_: None)  # batches are ours
@@ -165,6 +166,15 @@ def by_pykale(work: Work, network: nn.Sequential, watch: Watch) -> nn.Module:
         optimiser.step()
         watch(step + 1, network)
     return network
+
+
+def by_revgrad_auto(work: Work, network: nn.Sequential, watch: Watch) -> nn.Module:
+    """The default: several trainings, as long as it thinks fit, and the choice among them."""
+    import revgrad
+
+    source = (work.source, work.labels)
+    adapted = revgrad.adapt(network, source, work.target, layer="0", progress=False)
+    return nn.Sequential(adapted.preprocessing, adapted.network)
 
 
 def by_skada(work: Work, network: nn.Sequential, watch: Watch) -> nn.Module:
@@ -205,13 +215,8 @@ def by_pytorch_adapt(work: Work, network: nn.Sequential, watch: Watch) -> nn.Mod
     from pytorch_adapt.containers import Models, Optimizers
     from pytorch_adapt.hooks import DANNHook
 
-    models = Models(
-        {
-            "G": network[0],
-            "C": network[1],
-            "D": nn.Sequential(*domain_head(work.width), nn.Flatten(0)),
-        }
-    )
+    head = nn.Sequential(*domain_head(work.width), nn.Flatten(0))
+    models = Models({"G": network[0], "C": network[1], "D": head})
     optimizers = Optimizers((torch.optim.Adam, {"lr": LEARNING_RATE}))
     optimizers.create_with(models)
     hook = DANNHook(opts=list(optimizers.values()))
@@ -233,7 +238,41 @@ def by_pytorch_adapt(work: Work, network: nn.Sequential, watch: Watch) -> nn.Mod
     return network
 
 
-LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
+def by_adapt(work: Work, network: nn.Sequential, watch: Watch) -> nn.Module:
+    """ADAPT's DANN in TensorFlow, on layers of the same sizes; λ is constant, as is its default."""
+    import tensorflow as tf
+    from adapt.feature_based import DANN
+
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    tf.keras.utils.set_random_seed(torch.initial_seed() % 2**32)
+    dense, chain = tf.keras.layers.Dense, tf.keras.Sequential
+    model = DANN(
+        chain([dense(work.width, activation="relu"), dense(work.width, activation="relu")]),
+        chain([dense(work.classes)]),
+        chain([dense(64, activation="relu"), dense(1, activation="sigmoid")]),
+        Xt=work.target,
+        lambda_=1.0,
+        loss=tf.keras.losses.CategoricalCrossentropy(from_logits=True),
+        optimizer=tf.keras.optimizers.Adam(LEARNING_RATE),
+    )
+    labels = np.eye(work.classes, dtype="float32")[work.labels]
+    epochs = max(1, round(work.steps / np.ceil(len(work.source) / BATCH)))
+    model.fit(work.source, labels, epochs=epochs, batch_size=BATCH, verbose=0)
+    return Predictions(model)
+
+
+class Predictions(nn.Module):
+    """A model of TensorFlow, as if it were one of PyTorch."""
+
+    def __init__(self, model: object) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(np.asarray(self.model.predict(inputs.numpy())))
+
+
 LIBRARIES = {
     "source only": (source_only, "torch"),
     "loop": (by_hand, "torch"),
@@ -244,7 +283,6 @@ LIBRARIES = {
     "skada": (by_skada, "skada"),
     "pytorch-adapt": (by_pytorch_adapt, "pytorch-adapt"),
     "ADAPT": (by_adapt, "adapt"),
-    "revgrad, stabilised": (by_revgrad_stabilised, "revgrad"),
     "revgrad, auto": (by_revgrad_auto, "revgrad"),
 }
 
@@ -258,7 +296,6 @@ def main() -> None:
     parser.add_argument("--until", type=float, help="end at this accuracy of the target")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
-    let_torchvision_import()
     work = WORKS[chosen.work](chosen.seed)
     if chosen.steps:
         work = work._replace(steps=chosen.steps)
