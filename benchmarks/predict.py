@@ -7,6 +7,7 @@ CPU seconds, the turns of all in one process, one after the other; one thread.
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -69,7 +70,7 @@ def programs(kind: str) -> dict[str, Callable[[], Any]]:
 def main() -> None:
     torch.set_num_threads(1)
     header("CPU seconds of a pass, ours against the bare network's forward")
-    for kind in SIZES:
+    for kind in [word for word in sys.argv[1:] if word in SIZES] or SIZES:
         made = programs(kind)
         taken: dict[str, list[float]] = {name: [] for name in made}
         for turn in range(TURNS + 1):

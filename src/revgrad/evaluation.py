@@ -24,6 +24,8 @@ from revgrad.tasks import Evaluation, LabelLoss, Task, loss_sum
 #: float32. Layers' outputs are several times as large: above some 32 MB the C library gets their
 #: memory anew in each pass, which costs a CPU up to half of the time.
 SAMPLES_AT_ONCE, FEWEST_AT_ONCE = 500, 16
+#: Times as many vectors: in a pass of a small network calls cost more than products.
+VECTORS_TIMES = 4
 BYTES_AT_ONCE = {"cpu": 1 << 20}
 ACCELERATOR_BYTES_AT_ONCE = 1 << 26
 _T = TypeVar("_T")
@@ -42,7 +44,9 @@ def samples_at_once(domain: Domain, device: torch.device) -> int:
     example = tensors_of(domain.batch([0], augment=False).inputs)
     each = max(sum(4 * one.numel() for one in example), 1)
     budget = BYTES_AT_ONCE.get(device.type, ACCELERATOR_BYTES_AT_ONCE)
-    return min(max(budget // each, FEWEST_AT_ONCE), SAMPLES_AT_ONCE)
+    vectors = all(one.ndim == 2 and one.is_floating_point() for one in example)
+    most = SAMPLES_AT_ONCE * (VECTORS_TIMES if vectors else 1)
+    return min(max(budget // each, FEWEST_AT_ONCE), most)
 
 
 def chunks(

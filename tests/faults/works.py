@@ -150,7 +150,7 @@ def _records_digest(folder: Path) -> str:
 def _eight_at_once() -> None:
     from revgrad import evaluation
 
-    evaluation.SAMPLES_AT_ONCE = 8
+    evaluation.SAMPLES_AT_ONCE, evaluation.VECTORS_TIMES = 8, 1
 
 
 def _brief_tables() -> None:

@@ -27,7 +27,7 @@ from revgrad.diagnostics.evidence import gather_evidence
 from torch import nn
 from tiny import Perceptron, images, seeded
 
-evaluation.SAMPLES_AT_ONCE = 16
+evaluation.SAMPLES_AT_ONCE, evaluation.VECTORS_TIMES = 16, 1
 folder = Path(sys.argv[1])
 source, target = images(90, 1), images(90, 2)
 class Small(nn.Module):  # neither BatchNorm nor dropout, which differ between one process and two
