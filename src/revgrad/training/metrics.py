@@ -95,7 +95,7 @@ class RunningMeans:
 
     def add(self, losses: Losses, domains: Tensor, labelled: bool) -> None:
         # without the total's graph: it would keep the step's memory
-        self.steps.append(_Shown(losses._replace(total=_NOTHING), domains, labelled))
+        self.steps.append(_Shown(Losses(_NOTHING, *losses[1:]), domains, labelled))
         if len(self.steps) == _MOST_STEPS:
             self._fold()
 

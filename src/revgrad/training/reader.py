@@ -33,7 +33,7 @@ log = logging.getLogger("revgrad")
 AHEAD = 2
 #: Bytes of batches in memory that are read together, and how many at most: for a small network
 #: reading one by one costs a fifth of its step.
-_BYTES_TOGETHER, _MOST_TOGETHER = 1 << 18, 16
+_BYTES_TOGETHER, _MOST_TOGETHER = 1 << 19, 32
 #: Steps after which it is said, once, that training waits for its data; and the share of time.
 _LOOKED_AT, _WAITING = 50, 0.3
 
