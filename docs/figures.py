@@ -186,6 +186,10 @@ SHORT = {
     "DANN, as printed, own means": "DANN, as printed*",
     "DaNN (MMD), own means": "DaNN (MMD)*",
     "DDC, own means": "DDC*",
+    "DANN, stabilised, own means": "DANN, stabilised*",
+    "CDAN, own means": "CDAN*",
+    "MCC, own means": "MCC*",
+    "DANN and MCC, own means": "DANN and MCC*",
     "recommended, random colours": "random colours",
 }
 
