@@ -490,9 +490,9 @@ def _chart(curve: Curve, series: Sequence[CurveLine], runs: Sequence[RunSummary]
     pairs = adversarial and not any(run.config.adversaries for run in runs)
     title, says, unit = curve.title, curve.says, curve.unit
     if curve.field == "domain_loss" and not adversarial:
-        title, says, unit = "Loss between domains", "What the objective adds for the domains.", ""
+        title, says, unit = "Loss between domains", "The term that makes the domains alike.", ""
     if curve.field == "adaptation_factor" and not adversarial:
-        says = "How much the loss between domains counts."
+        says = "The weight of the loss between domains."
     if curve.field == "label_loss":
         units = {run.loss_unit for run in runs}
         unit = units.pop() if len(units) == 1 else ""
