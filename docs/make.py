@@ -824,14 +824,14 @@ def reliability() -> Slots:
     for line in lines:
         of_fault.setdefault(str(line["fault"]), {})[str(line["what"])] = None
     for row in rows:
-        row["what"] = ", ".join(of_fault[row["fault"]])
+        row["what"] = "; ".join(of_fault[row["fault"]])
     left: dict[str, dict[str, None]] = {}
     for trial in trials.all_trials(False):
         if trial.what not in of_fault.get(trial.fault, {}):
             left.setdefault(trial.fault, {})[trial.what] = None
     return {
         "rows": rows,
-        "left": [f"{fault} ({', '.join(what)})" for fault, what in left.items()],
+        "left": [f"{fault}: {'; '.join(what)}" for fault, what in left.items()],
         "listed": len(tomllib.loads(mutants.LIST.read_text())["mutant"]),
         "mutants": len(noticed),
         "noticed": sum(noticed),
