@@ -8,9 +8,9 @@ of 43 classes, without a label. The recipe for images adds to a weak gradient re
 target image must keep its class when it is changed a little (FixMatch-style consistency).
 
 This is the short form of an experiment of the paper: too short to gain. Signs that only the adapted
-network knows are no more than those that it lost; pseudo-labels have not spread yet. The whole one,
-`revgrad reproduce table1 --cell "syn-signs->gtsrb"`, trains far longer, on more drawings, and nearly all
-signs are known. The photographs are looked for in the folder of `REVGRAD_DATA`.
+network knows are no more than those that it lost; pseudo-labels have not spread yet. The whole one
+trains far longer, on more drawings, and then knows nearly all signs: `revgrad reproduce table1
+--cell "syn-signs->gtsrb"`. The photographs are looked for in the folder of `REVGRAD_DATA`.
 
     python examples/signs.py          # --short: few drawings, few steps
 """
