@@ -477,3 +477,21 @@ def test_raw_samples_are_tried_in_all_ways(kind: str) -> None:
     names = [one.name for one in found.choice.candidates]
     assert {kind, "consistency-moved"} <= set(names)
     assert not any("failed" in one.refused for one in found.choice.candidates)
+
+
+def test_a_rare_class_that_the_held_out_sample_misses() -> None:
+    """One sample in two hundred: what is drawn of the held-out part holds one class alone."""
+    x = np.random.default_rng(0).normal(size=(400, 4)).astype(np.float32)
+    y = np.zeros(400, np.int64)
+    y[::50] = 1
+    held_out = from_arrays(x, np.arange(400) // 399)
+    found = adapt(
+        *(network(), (x, y), x + 0.1),
+        layer="3",
+        held_out=held_out,
+        steps=4,
+        batch_size=8,
+        evidence_samples=20,
+        progress=False,
+    )
+    assert found.choice is not None

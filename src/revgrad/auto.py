@@ -578,12 +578,14 @@ def _some(domain: Domain, count: int) -> Domain:
 
 
 def _held_out_or_known(given: Automatic) -> Domain:
-    """Held-out source samples; where there are none of two classes, some that were trained on."""
-    held_out = given.held_out
-    if held_out is None or not has_classes(held_out):
-        log.info("auto: no source is held out: falls are seen on what was trained on")
-        held_out = _labelled(given.source, OPINION_SAMPLES)
-    return _some(held_out, given.samples)
+    """Some held-out source samples; where they are not of two classes, some that were trained
+    on."""
+    if given.held_out is not None:
+        found = _some(given.held_out, given.samples)
+        if has_classes(found):
+            return found
+    log.info("auto: no source of two classes is held out: falls are seen on what was trained on")
+    return _labelled(given.source, OPINION_SAMPLES)
 
 
 def _labelled(domain: Domain, count: int) -> Domain:
