@@ -422,28 +422,55 @@ def choosing() -> Slots:
         "recommended": "recommended",
         "auto": "auto",
     }
-    found = [json.loads(line) for line in defaults_table.RECORDS.read_text().splitlines()]
+    found = jsonl(defaults_table.RECORDS)
+    reserve = jsonl(defaults_table.RESERVE)
     layers = jsonl(ROOT / "studies" / "defaults" / "layers.jsonl")
     trials = jsonl(ROOT / "studies" / "trust" / "signs.jsonl")
+
+    trained = {r["pair"] for r in found if r["method"] == "auto"}
 
     def of(kind: str, trial: str) -> str:
         runs = [r for r in trials if (r["kind"], r["trial"]) == (kind, trial)]
         return points(r["accuracy"] - r["baseline"] for r in runs)
 
-    def kind_of(kind: str) -> Slots:
-        records = [r for r in found if r["kind"] == kind]
-        gained = {m: g for m, g in defaults_table.gains(records).items() if m in shown}
-        named = [m for m in shown if len(gained.get(m, ())) > 1 and m != "auto"] or ["plain"]
+    def rows_of(records: list[dict[str, Any]], methods: Iterable[str]) -> list[Slots]:
         rows = []
         for pair in dict.fromkeys(r["pair"] for r in records):
             own = [r for r in records if r["pair"] == pair]
             alone = fmean(r["accuracy"] for r in own if r["method"] == "source only")
             gains = defaults_table.gains(own)
-            cells = [points([fmean(gains[m])] if m in gains else []) for m in shown]
+            cells = [points([fmean(gains[m])] if m in gains else []) for m in methods]
             rows.append({"pair": arrows(pair), "alone": f"{100 * alone:.1f}", "gains": cells})
+        return rows
+
+    def bars(records: list[dict[str, Any]]) -> Slots:
+        lines = {line.method: line for line in defaults_table.lines(records)}
+        half, large = defaults_table.reached(records)
+        return {
+            "pairs": len({r["pair"] for r in records if r["method"] == "auto"}),
+            "lines": [
+                {
+                    "title": shown[method],
+                    "runs": lines[method].runs,
+                    "mean": points([lines[method].mean]),
+                    "gained": lines[method].gained,
+                    "harmed": lines[method].harmed,
+                    "worst": points([lines[method].worst]),
+                }
+                for method in shown
+                if method in lines and method != "recommended"
+            ],
+            "half": half,
+            "large": large,
+        }
+
+    def kind_of(kind: str) -> Slots:
+        records = [r for r in found if r["kind"] == kind]
+        gained = {m: g for m, g in defaults_table.gains(records).items() if m in shown}
+        named = [m for m in shown if len(gained.get(m, ())) > 1 and m != "auto"] or ["plain"]
         return {
             "kind": kind,
-            "rows": rows,
+            "rows": rows_of(records, shown),
             "means": [points(gained.get(m, [])) for m in shown],
             "best": shown[max(named, key=lambda m: fmean(gained[m]))],
             "safest": shown[max(named, key=lambda m: min(gained[m]))],
@@ -452,7 +479,6 @@ def choosing() -> Slots:
 
     return {
         "pairs": len({record["pair"] for record in found}),
-        "seeds": len({record["seed"] for record in found}),
         "titles": list(shown.values()),
         "kinds": [kind_of(kind) for kind in sorted({record["kind"] for record in found})],
         "factors": [
@@ -480,7 +506,12 @@ def choosing() -> Slots:
         ],
         "layer_seeds": len({r["seed"] for r in layers}),
         "office": {row["method"]: f"{100 * row['mean']:.1f}" for row in office_caltech()["rows"]},
-        **{line.method: line for line in defaults_table.lines(found) if line.method in shown},
+        "studied": bars(found),
+        "reserve": bars(reserve),
+        "seed_counts": sorted(
+            {sum(r["method"] == "auto" and r["pair"] == pair for r in found) for pair in trained}
+        ),
+        "reserve_rows": rows_of(reserve, ("plain", "kernel matching", "auto")),
     }
 
 

@@ -352,6 +352,11 @@ def test_two_of_three_views_must_speak_for_it() -> None:
     assert refusal(replace(alone, cleaner=0.8), after, start) == ""  # a clear cut
     assert "contradicts" in refusal(replace(alone, cleaner=0.8, alike=0.0), after, start)
     assert "two of three views" in refusal(replace(base, supported=-0.2), after, start)
+    # the other networks and one view, but the two that share nothing with a network are against
+    apart = replace(base, agreed=0.02, smoother=-0.05)
+    assert "against it together" in refusal(apart, after, start)
+    assert refusal(replace(apart, smoother=-0.01), after, start) == ""
+    assert refusal(replace(apart, cleaner=0.8), after, start) == ""
     much = replace(base, agreed=-0.1, differing=0.4)
     assert "changes 40% of the predictions" in refusal(much, after, start)
     assert refusal(replace(much, agreed=0.1), after, start) == ""

@@ -1,10 +1,11 @@
 """What defaults give on many kinds of data: every method of every pair, one record each.
 
-python studies/defaults/defaults_train.py RECORDS.jsonl [auto | fixed] [SEED ...]
+python studies/defaults/defaults_train.py RECORDS.jsonl [auto | fixed] [reserve] [SEED ...]
 
 `auto`: recipe "auto" and its source-only start alone, with every candidate's signals and accuracy,
-so that its choice can be made again from the records; `fixed`: the other methods alone. Goes on
-where the file of records ends. Target labels are read for the record alone.
+so that its choice can be made again from the records; `fixed`: the other methods alone. `reserve`:
+on the pairs of the reserve, with the few methods that auto is compared with there. Goes on where
+the file of records ends. Target labels are read for the record alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
@@ -25,11 +26,17 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "pairs"))
 
 import revgrad
-from pair_catalogue import FROZEN, PAIRS, PairData
+from pair_catalogue import FROZEN, PairData
+from pair_catalogue import PAIRS as CATALOGUE
+from pair_reserve import RESERVE
 from revgrad import Annealed, RampUp, Recipe, Settings
 
 #: Steps and samples of a batch of every training; those of auto's candidates follow from them.
 STEPS, BATCH = 300, 64
+#: Every pair by name.
+PAIRS = {**CATALOGUE, **RESERVE}
+#: What auto is compared with on the reserve.
+COMPARED = ("plain", "kernel matching")
 #: The pairs of this study, in their order of training; which are frozen the pairs' own list says.
 STUDIED: tuple[str, ...] = (
     *("moons by 30 degrees", "moons by 60 degrees", "small digits, noisy"),
@@ -128,6 +135,8 @@ def fixed_records(name: str, seed: int) -> Iterator[dict[str, Any]]:
     """One of every other method."""
     data = PAIRS[name].open()
     for method, recipe in methods(data.source_x.ndim == 4).items():
+        if name in RESERVE and method not in COMPARED:
+            continue
         began = time.process_time()
         found = _adapted(data, data.network(seed), seed, recipe=recipe)
         yield {
@@ -164,12 +173,12 @@ def _accuracy(found: revgrad.Adapted, data: PairData) -> float:
 PARTS = {"auto": auto_records, "plain": fixed_records}
 
 
-def main(path: Path, wanted: list[str], seeds: list[int]) -> None:
+def main(path: Path, wanted: list[str], pairs: Sequence[str], seeds: list[int]) -> None:
     torch.set_num_threads(1)
     logging.getLogger("revgrad").setLevel(logging.WARNING)
     lines = path.read_text().splitlines() if path.exists() else []
     done = {(one["pair"], one["seed"], one["method"]) for one in map(json.loads, lines)}
-    for seed, part, name in product(seeds, wanted, STUDIED):
+    for seed, part, name in product(seeds, wanted, pairs):
         if (name, seed, part) in done:
             continue
         made = [json.dumps(one) + "\n" for one in PARTS[part](name, seed)]
@@ -180,6 +189,7 @@ def main(path: Path, wanted: list[str], seeds: list[int]) -> None:
 
 if __name__ == "__main__":
     given = sys.argv[2:]
-    named = [{"auto": "auto", "fixed": "plain"}[one] for one in given if not one.isdigit()]
+    parts = [{"auto": "auto", "fixed": "plain"}[one] for one in given if one in ("auto", "fixed")]
     numbers = [int(one) for one in given if one.isdigit()]
-    main(Path(sys.argv[1]), named or list(PARTS), numbers or [0, 1, 2])
+    pairs = tuple(RESERVE) if "reserve" in given else STUDIED
+    main(Path(sys.argv[1]), parts or list(PARTS), pairs, numbers or [0, 1, 2])

@@ -14,8 +14,9 @@ in three views that share nothing:
   right, again in both scales.
 
 Two of them must speak for it, and by more than the draw of the target's samples explains; a view
-that disagrees with itself in the other scale speaks against. One alone will do where a candidate
-cuts the target where hardly a sample lies and most samples keep their class. Where the classifiers
+that disagrees with itself in the other scale speaks against. The two that share nothing with a
+network must not speak against it together. One view alone will do where a candidate cuts the
+target where hardly a sample lies and most samples keep their class. Where the classifiers
 of the inputs don't speak for it by more than chance, it may change few predictions only, and no
 other that is sound may contradict it: the same shapes can then be named in two ways, and nothing
 tells which.
@@ -71,7 +72,7 @@ MOST_DIFFERING, CONTRADICTS = 0.3, 0.2
 #: neighbours that may be left unlike.
 CLEAR_CUT, HARDLY_ANY = 0.55, 0.03
 #: Standard deviations of the draw of the target's samples that a judged gain must exceed.
-CERTAIN = 1.0
+CERTAIN = 2.0
 #: Inputs of more numbers are reduced to their first principal components.
 WIDEST, COMPONENTS = 256, 128
 #: Squares along a side of an image whose mean colours describe it.
@@ -338,6 +339,8 @@ def refusal(signals: Signals, after: Evidence, before: Evidence) -> str:
     two = signals.views[1] > SPEAKS and signals.supported >= STRONGLY_AGAINST
     if not (two or signals.is_clear_cut):
         return f"two of three views must speak for it: {shown}"
+    if signals.agreed + signals.smoother <= 0 and not signals.is_clear_cut:
+        return f"classifiers of the inputs and neighbours speak against it together: {shown}"
     if signals.agreed < max(SPEAKS, signals.chance):
         if signals.differing > MOST_DIFFERING:
             changed = f"it changes {signals.differing:.0%} of the predictions"
