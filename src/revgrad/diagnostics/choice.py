@@ -13,13 +13,13 @@ in three views that share nothing:
 - the target's own shape: samples that lie close together are of one class where predictions are
   right, again in both scales.
 
-Two of them must speak for it, and by more than the draw of the target's samples explains; a view
-that disagrees with itself in the other scale speaks against. The two that share nothing with a
-network must not speak against it together. One view alone will do where a candidate cuts the
-target where hardly a sample lies and most samples keep their class. Where the classifiers
-of the inputs don't speak for it by more than chance, it may change few predictions only, and no
-other that is sound may contradict it: the same shapes can then be named in two ways, and nothing
-tells which.
+Two of them must speak for it, outweigh the third, and by more than the draw of the target's
+samples explains; a view that disagrees with itself in the other scale speaks against. The two that
+share nothing with a network must not speak against it together. One view alone will do where a
+candidate cuts the target where hardly a sample lies and most samples keep their class. Where the
+classifiers of the inputs don't speak for it by more than chance, it may change few predictions
+only, and no other that is sound may contradict it: the same shapes can then be named in two ways,
+and nothing tells which.
 
 A candidate is ruled out, whatever speaks for it, by what a ruined network shows: a fall on held-out
 source, few classes predicted, features that explode. Where no candidate is left, the source-only
@@ -62,9 +62,8 @@ OPINION_SAMPLES = 2000
 NEIGHBOURS, SPREAD, SPREADINGS = 10, 0.8, 20
 #: The judged gain is this share of what the two views that like it best say, together.
 TRUE_SHARE = 0.8
-#: What a view must say to speak for a candidate, and what the other networks may say against one
-#: that both other views speak for.
-SPEAKS, STRONGLY_AGAINST = 0.005, -0.15
+#: What a view must say to speak for a candidate.
+SPEAKS = 0.005
 #: Where the classifiers of the inputs don't speak for a candidate: the share of the target's
 #: samples that it may predict otherwise than the start, and its least agreement with another.
 MOST_DIFFERING, CONTRADICTS = 0.3, 0.2
@@ -336,9 +335,9 @@ def refusal(signals: Signals, after: Evidence, before: Evidence) -> str:
         ("neighbours in the target", signals.smoother),
     )
     shown = ", ".join(f"{name} {100 * value:+.1f}" for name, value in said)
-    two = signals.views[1] > SPEAKS and signals.supported >= STRONGLY_AGAINST
+    two = signals.views[1] > SPEAKS and sum(signals.views) > 0
     if not (two or signals.is_clear_cut):
-        return f"two of three views must speak for it: {shown}"
+        return f"two of three views must speak for it, and outweigh the third: {shown}"
     if signals.agreed + signals.smoother <= 0 and not signals.is_clear_cut:
         return f"classifiers of the inputs and neighbours speak against it together: {shown}"
     if signals.agreed < max(SPEAKS, signals.chance):
