@@ -354,7 +354,7 @@ def test_decimals_are_numbers_and_periods_dates() -> None:
 
     frame = pd.DataFrame(
         {
-            "price": [Decimal("1.5"), None, Decimal("3.25"), Decimal("4")],
+            "price": [Decimal("1.50"), None, Decimal("3.25"), Decimal("4.00")],
             "month": pd.period_range("2024-01", periods=4, freq="M"),
         }
     )
