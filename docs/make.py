@@ -188,6 +188,7 @@ def trust_figures() -> Slots:
         "open": table(found["left-out pairs"], "pairs left out"),
         "kinds": table(found["left-out kinds"], "kinds left out"),
         "frozen": table(found["frozen pairs"], "frozen pairs"),
+        "reserve": table(found["reserve"], "reserve"),
         "short": short_table(found["frozen pairs"]),
     }
 

@@ -25,21 +25,23 @@ def trust(one: Record) -> float:
     return float(q * signs["pooled-after"] + (1 - q) * healthy)
 
 
-def recorded(name: str) -> Callable[[Record], float]:
-    return lambda one: float(one["recorded"][name])
+def sign(name: str) -> Callable[[Record], float]:
+    return lambda one: float(one["signs"][f"{name}-after"])
 
 
 SCORES: dict[str, Callable[[Record], float]] = {
     "trust": trust,
-    "agreement with the committee": recorded("opinion-agreement-after"),
-    "COT": recorded("cot-after"),
-    "ATC": recorded("atc-after"),
-    "difference of confidences": recorded("doc-after"),
-    "nuclear norm": recorded("nuclear-after"),
-    "source accuracy": recorded("source-after"),
-    "variety of predictions": recorded("variety-after"),
-    "reverse validation": recorded("reverse-after"),
-    "bound by disagreement": recorded("bound-after"),
+    "agreement with the consensus": sign("pooled"),
+    "agreement with what learned from it": sign("learned"),
+    "COT": sign("cot"),
+    "ATC": sign("atc"),
+    "difference of confidences": sign("doc"),
+    "class-wise confidence (MOVAL)": sign("classwise"),
+    "MaNo": sign("mano"),
+    "energy": sign("energy"),
+    "nuclear norm": sign("nuclear"),
+    "source accuracy": sign("source"),
+    "variety of predictions": sign("variety"),
 }
 
 

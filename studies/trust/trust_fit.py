@@ -1,10 +1,10 @@
 """Fits and judges the model of trust by `signs.jsonl`.
 
-python studies/trust/trust_fit.py            # judged.json: left-out pairs, left-out kinds
-python studies/trust/trust_fit.py --frozen   # and the frozen pairs, with the model of the open ones
+python studies/trust/trust_fit.py            # judged.json
 python studies/trust/trust_fit.py --write    # src/revgrad/diagnostics/trust_model.json
 
-Fitted on the open pairs alone, each pair of the same weight.
+Fitted on the open pairs alone, each pair of the same weight. Judged on pairs left out, kinds left
+out, and the frozen pairs.
 """
 
 from __future__ import annotations
@@ -12,107 +12,84 @@ from __future__ import annotations
 import argparse
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 
+from revgrad.diagnostics.forest import Forest, Tree, forest_from, json_of
 from revgrad.diagnostics.trust import (
     ENOUGH_PAIRS,
-    FREEDOM,
     MEANINGFUL_GAIN,
     MODEL_FILE,
+    OF_PAIR,
+    OUTCOMES,
+    Support,
+    Told,
     TrustModel,
     accuracy_of,
-    gain_of,
+    accuracy_signs,
     judge_signs,
-    quality_of,
+    outcome_signs,
+    pair_signs,
     quality_signs,
-)
-from revgrad.diagnostics.vetoes import (
-    COLLAPSED_VARIETY,
-    FORGOTTEN,
-    POOR_VARIETY,
-    SHRUNK,
-    STANDARD_DEVIATIONS,
 )
 
 HERE = Path(__file__).parent
 Record = dict[str, Any]
-#: The quality's and the accuracy's fit are drawn towards 0 by this much a weight.
+#: The quality's fit is drawn towards 0 by this much a weight.
 RIDGE = 0.02
+TREES, LEAVES = 60, 40
 
 
 def records() -> list[Record]:
     lines = (HERE / "signs.jsonl").read_text(encoding="utf-8").splitlines()
-    consensus = json.loads((HERE / "consensus.json").read_text(encoding="utf-8"))
-    found = [
-        one for one in map(json.loads, lines) if not one["failed"] and one["pair"] in consensus
-    ]
-    for one in found:
-        one["recorded"] = one["signs"]
-        one["signs"] = completed(one["signs"], consensus[one["pair"]])
-        one["inputs"] = inputs_of(one)
-    return found
-
-
-def completed(signs: dict[str, float], of_pair: dict[str, float]) -> dict[str, float]:
-    """With the numbers of the pair's consensus. Of the 770 trainings whose folders are gone, the
-    votes were recorded of an earlier committee (weighed by competence alone): it stands for the
-    consensus there."""
-    votes = [signs[f"opinion-{name}"] for name in ("committee-hard", "own-scale", "source-scale")]
-    return {
-        "differing": signs["differing"],
-        "classes": signs["classes"],
-        "source-samples": signs["source-samples"],
-        "target-samples": min(of_pair["target_samples"], 1000),
-        "pooled-after": signs["opinion-agreement-after"],
-        "pooled-before": signs["opinion-agreement-before"],
-        "votes-own-scale": votes[1],
-        "votes-source-scale": votes[2],
-        "votes-spread": float(np.std(votes)),
-        "cot-after": signs["cot-after"],
-        "cot-before": signs["cot-before"],
-        **{name: of_pair[name] for name in ("sureness", "steadiness", "competence")},
-        "most-reliable": of_pair["most_reliable"],
-        **{
-            f"{name}-{when}": signs[f"{name}-{when}"]
-            for name in ("source", "variety")
-            for when in ("after", "before")
-        },
-        "pool": of_pair["accuracy"],  # the truth of the consensus, to fit its quality to
-    }
-
-
-def inputs_of(record: Record) -> str:
-    if record["kind"] in ("digits", "signs", "colour", "texture") or "pixels" in record["pair"]:
-        return "images"
-    if record["kind"] == "series" and "spectra" not in record["pair"]:
-        return "series"
-    return "counts" if record["kind"] == "text" else "values"
+    return [one for one in map(json.loads, lines) if not one["failed"]]
 
 
 def fit(known: Sequence[Record]) -> TrustModel:
-    """On some records; intervals are those of pairs left out one by one."""
-    point = _fitted(known)
-    scores = defaultdict(list)
-    for pair in sorted({one["pair"] for one in known}):
-        other = _fitted([one for one in known if one["pair"] != pair], gain=False)
-        for one in known:
-            if one["pair"] == pair:
-                value, error = _accuracy(one, other)
-                scores[pair].append(abs(value - one["accuracy"]) / error)
-    kinds = {one["pair"]: one["inputs"] for one in known}
-    intervals, pairs = {"all": conformal(list(scores.values()))}, {"all": len(scores)}
-    for kind in sorted(set(kinds.values())):
-        own = [values for pair, values in scores.items() if kinds[pair] == kind]
+    """On some records; without intervals."""
+    return TrustModel(
+        quality_weights(known),
+        outcome_forest(known),
+        accuracy_forest(known),
+        {},
+        {},
+        support_of(known),
+    )
+
+
+def models_without(known: Sequence[Record], by: str) -> dict[str, TrustModel]:
+    """Of each pair, or kind, the model that is fitted on all others."""
+    return {
+        name: fit([one for one in known if one[by] != name])
+        for name in sorted({one[by] for one in known})
+    }
+
+
+def errors_of(known: Sequence[Record], models: Mapping[str, TrustModel]) -> dict[str, list[float]]:
+    """By pair, how far its runs' accuracies are off in a model without it, in spreads."""
+    found = defaultdict(list)
+    for one in known:
+        value, spread = accuracy_of(one["signs"], "after", models[one["pair"]])
+        found[one["pair"]].append(abs(value - one["accuracy"]) / spread)
+    return found
+
+
+def with_intervals(
+    model: TrustModel, errors: Mapping[str, Sequence[float]], inputs: Mapping[str, str]
+) -> TrustModel:
+    """Conformal over pairs that the errors are of (CV+, Barber et al. 2021)."""
+    intervals, pairs = {"all": conformal(list(errors.values()))}, {"all": len(errors)}
+    for kind in sorted({inputs[pair] for pair in errors}):
+        own = [values for pair, values in errors.items() if inputs[pair] == kind]
         pairs[kind] = len(own)
         if len(own) >= ENOUGH_PAIRS:
             intervals[kind] = conformal(own)
-    return TrustModel(**{**asdict(point), "intervals": intervals, "pairs": pairs})
+    return replace(model, intervals=intervals, pairs=pairs)
 
 
 def conformal(scores: Sequence[Sequence[float]], level: float = 0.95) -> float:
@@ -126,114 +103,131 @@ def conformal(scores: Sequence[Sequence[float]], level: float = 0.95) -> float:
     return float(values[order][place])
 
 
-def _fitted(known: Sequence[Record], gain: bool = True) -> TrustModel:
-    count = defaultdict(int)
+def names_of(known: Iterable[Record]) -> list[str]:
+    return sorted({one["pair"] for one in known})
+
+
+def weights_of(known: Sequence[Record]) -> np.ndarray:
+    """Each pair of the same weight."""
+    count: dict[str, int] = defaultdict(int)
     for one in known:
         count[one["pair"]] += 1
-    weights = np.array([1 / count[one["pair"]] for one in known])
+    return np.array([1 / count[one["pair"]] for one in known])
+
+
+def outcome_forest(known: Sequence[Record]) -> Forest:
+    """Each comparison of two networks is an example of its mirror image too: few of the study's
+    networks gain much, many lose much."""
+    every = [*known, *map(mirrored, known)]
+    rows = [outcome_signs(one["signs"]) for one in every]
+    grown = RandomForestClassifier(
+        TREES, min_samples_leaf=5, max_leaf_nodes=LEAVES, max_features=0.3, random_state=0
+    )
+    outcomes = np.array([OUTCOMES.index(true_outcome(one)) for one in every])
+    return forest_of(grown, rows, outcomes, np.eye(3)[outcomes], np.tile(weights_of(known), 2))
+
+
+def mirrored(one: Record) -> Record:
+    """The baseline beside the network that was adapted."""
+    signs = dict(one["signs"])
+    for name in one["signs"]:
+        if name.endswith("-after"):
+            other = name.replace("-after", "-before")
+            signs[name], signs[other] = one["signs"][other], one["signs"][name]
+    for name in ("votes-own-scale", "votes-source-scale", "votes-side"):
+        signs[name] = -signs[name]
+    signs["votes-least"], signs["votes-most"] = -signs["votes-most"], -signs["votes-least"]
+    return {**one, "signs": signs, "accuracy": one["baseline"], "baseline": one["accuracy"]}
+
+
+def accuracy_forest(known: Sequence[Record]) -> Forest:
+    """Of the networks that were adapted, and of their baselines."""
+    rows = [accuracy_signs(one["signs"], which) for which in ("after", "before") for one in known]
+    truth = np.array([one[key] for key in ("accuracy", "baseline") for one in known])
+    grown = ExtraTreesRegressor(
+        TREES, min_samples_leaf=5, max_leaf_nodes=LEAVES, max_features=0.6, random_state=0
+    )
+    values = np.stack([truth, truth**2], axis=1)
+    return forest_of(grown, rows, truth, values, np.tile(weights_of(known), 2))
+
+
+def forest_of(
+    grown: Any,
+    rows: Sequence[Mapping[str, float]],
+    target: np.ndarray,
+    values: np.ndarray,
+    weights: np.ndarray,
+) -> Forest:
+    """scikit-learn's trees, grown to tell the target; each leaf says the mean of the (n, outputs)
+    values of all rows that come to it."""
+    names = tuple(rows[0])
+    x = np.array([[row[name] for name in names] for row in rows], dtype=np.float32)
+    grown.fit(x, target, weights)
+    trees = []
+    for one in grown.estimators_:
+        nodes = one.tree_
+        leaves = one.apply(x)
+        said = np.zeros((nodes.node_count, values.shape[1]))
+        for leaf in range(nodes.node_count):
+            here = leaves == leaf
+            if here.any():
+                said[leaf] = np.average(values[here], axis=0, weights=weights[here])
+        inner = nodes.children_left >= 0
+        trees.append(
+            Tree(
+                np.where(inner, nodes.feature, -1),
+                np.where(inner, nodes.threshold, 0.0),
+                np.where(inner, nodes.children_left, 0),
+                np.where(inner, nodes.children_right, 0),
+                said,
+            )
+        )
+    return forest_from(json_of(Forest(names, tuple(trees))))  # rounded as it is shipped
+
+
+def quality_weights(known: Sequence[Record]) -> dict[str, float]:
+    """Least squares to how often the consensus is right on the target."""
     rows = [quality_signs(one["signs"]) for one in known]
-    names = list(rows[0])
-    found = _ridge(
-        np.array([list(row.values()) for row in rows]),
-        np.array([one["signs"]["pool"] for one in known]),
-        weights,
+    x = np.array([list(row.values()) for row in rows])
+    y = np.array([one["pooled"] for one in known])
+    share = weights_of(known) / weights_of(known).sum()
+    found = np.linalg.solve(
+        (x * share[:, None]).T @ x + 1e-3 * RIDGE * np.eye(x.shape[1]), (x * share[:, None]).T @ y
     )
-    quality = dict(zip(names, found, strict=True))
-    model = TrustModel(quality, (0, 0, 0, 0), (0, 0), 1.0, (1, 1, 1, 1), {}, {})
-    q = np.array([quality_of(one["signs"], model) for one in known])
-    agree = np.array([one["signs"]["pooled-after"] for one in known])
-    truth = np.array([one["accuracy"] for one in known])
-    terms = np.stack([np.ones(len(q)), agree, agree * q, q], axis=1)
-    accuracy = _ridge(terms, truth, weights)
-    off = np.abs(np.clip(terms @ accuracy, 0, 1) - truth)
-    width = _ridge(np.stack([np.ones(len(q)), q], axis=1), np.log(off + 0.005), weights)
-    share, spread = _gain(known, q, weights) if gain else (1.0, (1.0,) * 4)
-    numbers = [[round(float(x), 4) for x in part] for part in (accuracy, width, spread)]
-    return TrustModel(
-        {name: round(float(value), 4) for name, value in quality.items()},
-        tuple(numbers[0]),
-        (numbers[1][0], numbers[1][1]),
-        round(share, 4),
-        (numbers[2][0], numbers[2][1], numbers[2][2], numbers[2][3]),
-        {},
-        {},
-    )
+    return {name: round(float(value), 4) for name, value in zip(rows[0], found, strict=True)}
 
 
-def _ridge(x: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    share = weights / weights.sum()
-    return np.linalg.solve((x * share[:, None]).T @ x + 1e-3 * RIDGE * np.eye(x.shape[1]),
-                           (x * share[:, None]).T @ y)  # fmt: skip
+def support_of(known: Sequence[Record]) -> Support:
+    """Where the pairs lie: of each the mean signs of its runs."""
+    places = []
+    for pair in names_of(known):
+        rows = [pair_signs(one["signs"]) for one in known if one["pair"] == pair]
+        places.append([np.mean([row[name] for row in rows]) for name in OF_PAIR])
+    every = np.round(np.array(places), 4)
+    scale = np.round(every.std(axis=0), 4)
+    apart = np.sqrt((((every[:, None] - every) / scale) ** 2).mean(axis=2))
+    np.fill_diagonal(apart, np.inf)
+    limit = round(float(apart.min(axis=1).max()), 4)
+    return Support(tuple(scale.tolist()), tuple(map(tuple, every.tolist())), limit)
 
 
-def _gain(
-    known: Sequence[Record], q: np.ndarray, weights: np.ndarray
-) -> tuple[float, tuple[float, ...]]:
-    """Student's likelihood, of runs whose consensus knows something."""
-    signs = [one["signs"] for one in known]
-    column = {name: np.array([one[name] for one in signs]) for name in signs[0]}
-    said = column["pooled-after"] - column["pooled-before"]
-    true = np.array([one["accuracy"] - one["baseline"] for one in known])
-    differing = column["differing"]
-    parts = (
-        np.ones(len(q)),
-        differing / column["target-samples"],
-        (differing * (1 - q)) ** 2,
-        column["votes-spread"] ** 2,
-    )
-    least = np.log([0.005, 0.5, 0.2, 0.1])
-
-    def loss(values: np.ndarray) -> float:
-        widths = np.exp(values[1:])
-        spread = np.sqrt(sum(w**2 * part for w, part in zip(widths, parts, strict=True)))
-        z = (true - values[0] * said) / spread
-        each = (FREEDOM + 1) / 2 * np.log1p(z**2 / FREEDOM) + np.log(spread)
-        prior = 0.5 * (values[0] - 1) ** 2 / 0.04 + 0.05 * ((values[1:] - least) ** 2).sum()
-        return float((weights * each)[q > 0.2].sum() + prior)
-
-    found = minimize(loss, np.r_[1.0, least], method="L-BFGS-B", options={"maxiter": 60}).x
-    return float(found[0]), tuple(float(one) for one in np.exp(found[1:]))
-
-
-def _accuracy(one: Record, model: TrustModel) -> tuple[float, float]:
-    agree = one["signs"]["pooled-after"]
-    return accuracy_of(agree, quality_of(one["signs"], model), model)
-
-
-def true_outcome(one: Record) -> str:
+def true_outcome(one: Record) -> Told:
     gain = one["accuracy"] - one["baseline"]
     if abs(gain) < MEANINGFUL_GAIN:
         return "no gain"
     return "adapted" if gain > 0 else "harmed"
 
 
-def vetoed(told: str | None, signs: dict[str, float], gain: float) -> str | None:
-    """With what the verdict's vetoes would say, as far as the signs go (of collapsed features
-    nothing is on record)."""
-    own, other = signs["variety-after"], signs["variety-before"]
-    if own < COLLAPSED_VARIETY:
-        if own < SHRUNK * other and other >= POOR_VARIETY:
-            return "harmed"
-        return None if told == "adapted" else told
-    if signs["differing"] < MEANINGFUL_GAIN:
-        return "no gain"
-    fall = signs["source-before"] - signs["source-after"]
-    deviation = np.sqrt(max(fall, 0) / signs["source-samples"])
-    if other < POOR_VARIETY or fall < max(FORGOTTEN, STANDARD_DEVIATIONS * deviation):
-        return told
-    return "harmed" if gain <= 0 else None
-
-
 def judged(one: Record, model: TrustModel) -> Record:
+    """What `verdict` says by these signs and vetoes, beside the truth."""
     told, probability, why = judge_signs(one["signs"], model)
-    value, error = _accuracy(one, model)
-    room = model.intervals.get(one["inputs"], model.intervals["all"]) * error
-    gain, _ = gain_of(one["signs"], quality_of(one["signs"], model), model)
-    told = vetoed(told, one["signs"], gain)
+    value, spread = accuracy_of(one["signs"], "after", model)
+    room = model.intervals.get(one["inputs"], model.intervals["all"]) * spread
+    gain = value - accuracy_of(one["signs"], "before", model)[0]
     return {
         "pair": one["pair"],
         "kind": one["kind"],
-        "told": told,
+        "told": ruled(told, one["vetoes"], one["signs"]["differing"], gain),
         "true": true_outcome(one),
         "probability": probability,
         "why": why,
@@ -244,11 +238,36 @@ def judged(one: Record, model: TrustModel) -> Record:
     }
 
 
-def left_out(known: Sequence[Record], by: Callable[[Record], str]) -> list[Record]:
+def ruled(
+    told: Told | None, vetoes: Mapping[str, bool], differing: float, gain: float
+) -> Told | None:
+    """With what rules an outcome out; as `verdict.py` has it."""
+    collapses = [shared for name, shared in vetoes.items() if name != "source forgotten"]
+    if not all(collapses):
+        return "harmed"
+    if differing < MEANINGFUL_GAIN:
+        return "no gain"
+    if collapses and told == "adapted":
+        return None
+    if vetoes.get("source forgotten") is False:
+        return told or ("harmed" if gain <= 0 else None)
+    return told
+
+
+def left_out(
+    known: Sequence[Record],
+    by: str,
+    models: Mapping[str, TrustModel],
+    errors: Mapping[str, Sequence[float]],
+) -> list[Record]:
+    """Each record judged by a model, and intervals, of other pairs or kinds."""
+    inputs = {one["pair"]: one["inputs"] for one in known}
     found = []
-    for name in sorted({by(one) for one in known}):
-        model = fit([one for one in known if by(one) != name])
-        found += [judged(one, model) for one in known if by(one) == name]
+    for name, model in models.items():
+        own = [one for one in known if one[by] == name]
+        others = {pair: errors[pair] for pair in errors if pair not in set(names_of(own))}
+        whole = with_intervals(model, others, inputs)
+        found += [judged(one, whole) for one in own]
     return found
 
 
@@ -289,21 +308,37 @@ def show(name: str, found: Record) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--frozen", action="store_true")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     every = records()
     open_ones = [one for one in every if one["set"] == "open"]
-    model = fit(open_ones)
+    frozen = [one for one in every if one["set"] == "frozen"]
+    by_pair = models_without(open_ones, "pair")
+    errors = errors_of(open_ones, by_pair)
+    inputs = {one["pair"]: one["inputs"] for one in open_ones}
+    model = with_intervals(fit(open_ones), errors, inputs)
     if arguments.write:
-        MODEL_FILE.write_text(json.dumps(asdict(model), indent=1) + "\n", encoding="utf-8")
+        shipped = {
+            "quality": model.quality,
+            "outcomes": json_of(model.outcomes),
+            "accuracy": json_of(model.accuracy),
+            "intervals": model.intervals,
+            "pairs": model.pairs,
+            "support": vars(model.support),
+        }
+        MODEL_FILE.write_text(json.dumps(shipped) + "\n", encoding="utf-8")
     path = HERE / "judged.json"
     result = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    result["left-out pairs"] = summary(left_out(open_ones, lambda one: one["pair"]))
-    result["left-out kinds"] = summary(left_out(open_ones, lambda one: one["kind"]))
-    if arguments.frozen:
-        frozen = [one for one in every if one["set"] == "frozen"]
-        result["frozen pairs"] = summary(judged(one, model) for one in frozen)
+    result["left-out pairs"] = summary(left_out(open_ones, "pair", by_pair, errors))
+    result["left-out kinds"] = summary(
+        left_out(open_ones, "kind", models_without(open_ones, "kind"), errors)
+    )
+    result["frozen pairs"] = summary(judged(one, model) for one in frozen)
+    from trust_verdicts import as_judged, verdicts  # which imports this module
+
+    reserve = as_judged(one for one in verdicts() if one["set"] == "reserve")
+    if reserve:
+        result["reserve"] = summary(reserve)
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     for name, one in result.items():
         show(name, one)

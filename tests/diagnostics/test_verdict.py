@@ -129,9 +129,7 @@ def test_a_huge_factor_harms(tmp_path: Path) -> None:
     changes = {"adaptation_factor": 100.0, "layer": "hidden", "preprocessing": "per-image"}
     found, gain = judged(tmp_path / "run", compact(), source, target, steps=60, **changes)
     assert gain < -0.05
-    # few steps, weak networks: most likely harmed, and never adapted
-    assert found.outcome in ("harmed", "can't tell"), found.sentence
-    assert "harmed" in found.sentence
+    assert found.outcome == "harmed", found.sentence
 
 
 @pytest.mark.slow
@@ -148,7 +146,7 @@ def test_swapped_shares_harm(tmp_path: Path) -> None:
         **changes,
     )
     assert gain <= -MEANINGFUL_GAIN
-    assert found.outcome in ("harmed", "can't tell"), found.sentence
+    assert found.outcome == "harmed", found.sentence
 
 
 def evidence(right_samples: int, n: int = 200, seed: int = 0, classes: int = 4) -> Evidence:

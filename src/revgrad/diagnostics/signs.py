@@ -1,5 +1,5 @@
 """Signs of a gain: numbers that say how a network compares with another on the same target samples,
-each without a target label. `gain_estimate.py` weighs them; `studies/trust` judges them.
+each without a target label. `trust.py` weighs them; `studies/trust` judges them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from revgrad.diagnostics.confidence import (
     mean_energy,
     transported_confidence,
 )
-from revgrad.diagnostics.consensus import Consensus, agreements, consensus_on
+from revgrad.diagnostics.consensus import Consensus, agreements, consensus_on, pooled
 from revgrad.diagnostics.evidence import LABELLED_SOURCE, Evidence
 from revgrad.diagnostics.inputs import Array, given, probabilities, shares_of
 from revgrad.diagnostics.vetoes import source_accuracy, variety
@@ -129,28 +129,55 @@ def disputed_signs(after: Array, before: Array, found: Consensus) -> dict[str, f
     }
 
 
+def pair_of(evidence: Evidence, found: Consensus) -> dict[str, float]:
+    """Of the consensus alone: what it is worth on this pair of domains."""
+    classes = found.pooled.shape[1]
+    said = found.pooled.argmax(axis=1)
+    by_source = np.array(["source's scale" in one.name for one in found.opinions])
+    scales = [_pooled_of(found, which) for which in (~by_source, by_source) if which.any()]
+    source = shares_of(given(evidence.source_labels), classes)
+    return {
+        "competence": found.competence,
+        "agreement": found.agreement,
+        "sureness": found.sureness,
+        "steadiness": found.steadiness,
+        "most-reliable": float(found.reliability.max()),
+        # share that opinions in each domain's own scale and in the source's say the same of
+        "scales-agree": float((scales[0] == scales[-1]).mean()),
+        # total variation distance of its classes' shares to the source's
+        "pool-shares": float(np.abs(shares_of(said, classes) - source).sum() / 2),
+    }
+
+
+def _pooled_of(found: Consensus, which: Array) -> Array:
+    said = [one.probabilities for one, asked in zip(found.opinions, which, strict=True) if asked]
+    classes: Array = pooled(said, found.reliability[which] ** 2 + 1e-6).argmax(axis=1)
+    return classes
+
+
+def network_signs(evidence: Evidence) -> dict[str, float]:
+    """Every sign of one network, their names ending in `-after`, and those of the pair; it needs
+    labelled source samples."""
+    predicted = evidence.target_logits.argmax(axis=1)
+    signs, found = confidence_signs(evidence), consensus_on(evidence)
+    if found is not None:
+        signs |= consensus_signs(predicted, found)
+    named = {f"{key}-after": value for key, value in signs.items()}
+    named["classes"] = float(evidence.target_logits.shape[1])
+    return named if found is None else named | pair_of(evidence, found)
+
+
 def comparison_signs(after: Evidence, before: Evidence) -> dict[str, float]:
     """Every sign of a gain of `after` over `before`; both need labelled source samples."""
     one, other = after.target_logits.argmax(axis=1), before.target_logits.argmax(axis=1)
     signs = {
         "differing": float((one != other).mean()),
-        "classes": float(after.target_logits.shape[1]),
         "target-samples": float(len(one)),
         "source-samples": float(len(given(after.source_labels))),
+        **network_signs(after),
     }
-    found = consensus_on(after)
-    for name, evidence, predicted in (("after", after, one), ("before", before, other)):
-        of_one = confidence_signs(evidence)
-        if found is not None:
-            of_one |= consensus_signs(predicted, found)
-        signs |= {f"{key}-{name}": value for key, value in of_one.items()}
+    found, of_other = consensus_on(after), confidence_signs(before)
     if found is not None:
+        of_other |= consensus_signs(other, found)
         signs |= vote_signs(one, other, found) | disputed_signs(one, other, found)
-        signs |= {
-            "competence": found.competence,
-            "agreement": found.agreement,
-            "sureness": found.sureness,
-            "steadiness": found.steadiness,
-            "most-reliable": float(found.reliability.max()),
-        }
-    return signs
+    return signs | {f"{key}-before": value for key, value in of_other.items()}

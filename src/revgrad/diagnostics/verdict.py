@@ -6,8 +6,8 @@ reasons; no target labels.
 "Adapted" is two points or more above the source-only network of the same budget, "harmed" two or
 more below: told where a consensus of classifiers of the inputs makes it likely (`trust.py`), and
 not where evidences contradict one another. A network that has collapsed, or unlearned the source,
-is harmed whatever an estimate says (`vetoes.py`). Where nothing can be told, a bound on the
-accuracy is given (`disagreement.py`).
+is harmed (`vetoes.py`): collapsed, whatever an estimate says. Where nothing can be told, a bound on
+the accuracy is given (`disagreement.py`).
 """
 
 from __future__ import annotations
@@ -100,6 +100,9 @@ class Verdict:
         of several targets, the verdict on each by its name
     bound
         that the accuracy is above with near certainty, where nothing else can be told
+    distance
+        of the two domains, as a pair, to the nearest pair that the verdict was made on; beyond 1
+        nothing is told
     seconds
         that the judgement took
     """
@@ -118,6 +121,7 @@ class Verdict:
     cost: Cost | None = None
     targets: dict[str, Verdict] = field(default_factory=dict)
     bound: AccuracyBound | None = None
+    distance: float | None = None
     seconds: float = field(default=0.0, compare=False)
 
 
@@ -257,6 +261,7 @@ def judge(
         found.gain,
         decision.by,
         bound=bound,
+        distance=None if found.trusted is None else found.trusted.distance,
     )
 
 
@@ -299,10 +304,10 @@ def _decided(
         collapsed = veto.name != "source forgotten"
         if collapsed and not veto.shared:
             return Decision("harmed", veto.name, veto.seen)
-        if estimated.outcome == "adapted" and (collapsed or not veto.shared):
+        if collapsed and estimated.outcome == "adapted":
             why = f"{veto.name}, but {estimated.by} says that it adapted"
             return Decision("can't tell", "evidences contradict each other", f"{why}: {veto.seen}")
-        if not collapsed and not veto.shared:
+        if not collapsed and not veto.shared and estimated.outcome == "can't tell":
             if found.trusted is not None and found.trusted.gain > 0:
                 why = f"{veto.name}, but the consensus says {100 * found.trusted.gain:+.1f} points"
                 return Decision("can't tell", "evidences contradict each other", why)
