@@ -225,18 +225,10 @@ def glance() -> list[Slots]:
 
 
 def readme() -> Slots:
-    """The demo's accuracies, the four cells of Table 1, and how right the verdict is."""
-    from revgrad.cli.demo import TITLES as DEMO_TITLES
-
+    """The four cells of Table 1, and how right the verdict is."""
     gaps = [line.gap for line in table1_lines().values() if line.method == "recommended"]
     least = min(gap for gap in gaps if gap is not None)
-    shown = json.loads((ROOT / "docs" / "demo.json").read_text())
-    demo = [
-        {"title": DEMO_TITLES[name], "true": f"{shown[name]:.0%}"}
-        for name in ("source-only", "dann", "recommended")
-    ]
     return {
-        "demo": demo,
         "rows": glance(),
         "gap": f"{100 * least:.0f} %",
         "study": study_figures(),
