@@ -246,7 +246,7 @@ CASES: list[tuple[str, Callable[[], Any], str]] = [
     ("texts to predict", lambda: adapted().predict(["some words"]), "holds texts … arrays"),
     ("a frame to predict", lambda: adapted().predict(frame()), "a data frame … arrays"),
     ("images' network", lambda: adapt(net="compact", layer=None), "takes images … perceptron"),
-    ("items of three", lambda: adapt([(x, 1, "id") for x in X]), "items are (x, y)"),
+    ("items of three", lambda: adapt([(x, 1, "id") for x in X]), "items must be x or (x, y)"),
     ("a dict as frame", lambda: from_frame({"a": [1.0]}), "pandas.DataFrame(…)"),
     ("a workbook", lambda: from_frame("table.xlsx", "y"), "no table: one of .csv"),
     ("labels of names and text", lambda: from_frame(frame(), ["y", "b"]), "column 'b' holds text"),

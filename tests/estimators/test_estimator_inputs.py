@@ -58,7 +58,9 @@ def test_lines_for_text_and_for_several_labels() -> None:
         short().fit(["a", "b"] * 30, Y, X_target=["a"] * 60)
     with pytest.raises(InputError, match=r"shape \(60, 3\).*task='multi-label'"):
         short().fit(X, np.eye(3)[Y], X_target=X)
-    with pytest.raises(InputError, match=r"^X_target: Input X contains NaN\.$"):
+    with pytest.raises(
+        InputError, match=r"^X_target: Input X contains NaN\. \(a Pipeline does not"
+    ):
         short().fit(X, Y, X_target=np.full_like(X, np.nan))
     other = pandas.DataFrame(X[:, :2], columns=["a", "b"])
     with pytest.raises(InputError, match=r"X_target: The feature names.*- c") as caught:

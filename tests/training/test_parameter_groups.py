@@ -196,7 +196,7 @@ def test_a_run_of_other_rates_is_not_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"freeze": ("layer9",)}, "no layer to freeze 'layer9'; .*conv, norm"),
+        ({"freeze": ("layer9",)}, r"no layer to freeze 'layer9' \(there are: conv, norm"),
         ({"freeze": 3}, "freeze takes names of layers"),
         ({"layer_rates": {"conv9": 0.1}}, "did you mean 'conv"),
         ({"layer_rates": {"conv": 0.0}}, "'conv' must be a number above 0.*freeze"),

@@ -213,7 +213,7 @@ class _PositionMeter(ConfusionCounts):
 
 def _remedy(labels: tuple[int, ...], positions: tuple[int, ...]) -> str:
     """What would do for maps with one dimension too many, for a sentence."""
-    if labels[1:] != positions:
+    if not labels or labels[1:] != positions:
         return ""
     if labels[0] == 1:
         return ": labels[:, 0] would do"
