@@ -700,10 +700,12 @@ def test_tensors_that_no_index_names_are_swept_away(tmp_path: Path) -> None:
     before = tensors.read_bytes()
     (run / "checkpoint-00000002-deadbeef.safetensors").write_bytes(b"old")
     (run / ".checkpoint.json.1.part").write_bytes(b"half")
+    (run / "evidence").mkdir(exist_ok=True)
+    (run / "evidence" / ".attributes.safetensors.1.part").write_bytes(b"half")
     image_trainer(run, **settings).fit()
     assert [path.name for path in run.glob("*.safetensors")] == [tensors.name]
     assert tensors.read_bytes() == before
-    assert not list(run.glob(".*.part"))
+    assert not list(run.rglob(".*.part"))
 
 
 @dataclass(frozen=True)

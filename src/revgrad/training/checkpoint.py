@@ -95,8 +95,9 @@ def save_sharded(folder: Path, checkpoint: Checkpoint, *, metrics: int = 0) -> N
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a process that was killed left: half-written files, tensors no index names."""
-    for part in folder.glob(".*.part"):
+    """Remove what a process that was killed left: half-written files, here and in the run's own
+    folders (evidence), and tensors that no index names."""
+    for part in [*folder.glob(".*.part"), *folder.glob("*/.*.part")]:
         _remove(part)
     with contextlib.suppress(CheckpointError):  # who loads it will say what is wrong
         index = _read_index(folder)
