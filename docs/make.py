@@ -19,7 +19,7 @@ from functools import cache
 from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 ROOT = Path(__file__).resolve().parent.parent
 os.environ |= {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb", "LANG": "C.UTF-8"}
@@ -855,6 +855,11 @@ def reliability() -> Slots:
             left.setdefault(trial.fault, {})[trial.what] = None
     return {
         "rows": rows,
+        "failed": [
+            f"{line['fault']}: {line['what']}: {'; '.join(cast(list[str], line['notes']))}"
+            for line in {str(line["key"]): line for line in lines}.values()
+            if line["notes"]
+        ],
         "left": [f"{fault}: {'; '.join(what)}" for fault, what in left.items()],
         "listed": len(tomllib.loads(mutants.LIST.read_text())["mutant"]),
         "mutants": len(noticed),
