@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from measuring import BRIEF, Measurement, compare, header, work
+from measuring import BRIEF, Measurement, compare, header, steps_of, work
 
 COUNT, SIZE, TURNS, STEPS = (200, 28, 1, 1) if BRIEF else (10_000, 28, 9, 20)
 
@@ -33,7 +33,6 @@ def write(folder: Path) -> None:
 def training(kind: str, folder: Path) -> Callable[[], None]:
     import revgrad
     from revgrad.paper.networks.mnist import MNISTNetwork
-    from revgrad.training.session import keep_large_buffers
 
     if kind == "folder":
         source = revgrad.from_folder(folder, progress=False)
@@ -49,18 +48,7 @@ def training(kind: str, folder: Path) -> Callable[[], None]:
     )
     settings = revgrad.Settings(steps=10**6)
     trainer = revgrad.Trainer(adapter, source, source.without_labels(), settings=settings)
-    adapter.train()
-    keep_large_buffers()
-    done = 0
-
-    def turn() -> None:
-        nonlocal done
-        for _ in range(STEPS):
-            trainer.train_step(done)
-            done += 1
-        trainer.window.clear()
-
-    return turn
+    return steps_of(trainer, STEPS)
 
 
 def main() -> None:

@@ -10,7 +10,10 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from revgrad import Trainer
 
 #: As a test runs it: everything once and small, so that the numbers mean nothing.
 BRIEF = "--brief" in sys.argv
@@ -97,3 +100,21 @@ def compare(
     for worker in workers:
         worker.close()
     return statistics.median(times[0]), statistics.median(times[1])
+
+
+def steps_of(trainer: Trainer, steps: int) -> Callable[[], None]:
+    """A turn: so many further steps of the training, in memory that is kept."""
+    from revgrad.training.session import keep_large_buffers
+
+    trainer.adapter.train()
+    keep_large_buffers()
+    done = 0
+
+    def turn() -> None:
+        nonlocal done
+        for _ in range(steps):
+            trainer.train_step(done)
+            done += 1
+        trainer.window.clear()
+
+    return turn

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from measuring import BRIEF, Clock, Measurement, compare, header, work
+from measuring import BRIEF, Clock, Measurement, compare, header, steps_of, work
 
 WORKERS, SAMPLE_SECONDS = 2, 0.002
 TURNS = 7
@@ -71,7 +71,6 @@ def training(kind: str, way: str, folder: Path) -> Callable[[], None]:
     import revgrad
     from revgrad.paper.networks.mnist import MNISTNetwork
     from revgrad.paper.networks.svhn import SVHNNetwork
-    from revgrad.training.session import keep_large_buffers
 
     inputs = inputs_of(kind)
     labels = np.arange(COUNT) % 10
@@ -104,18 +103,7 @@ def training(kind: str, way: str, folder: Path) -> Callable[[], None]:
             prefetch={"on": True, "off": False}.get(reading),
         ),
     )
-    adapter.train()
-    keep_large_buffers()
-    done = 0
-
-    def turn() -> None:
-        nonlocal done
-        for _ in range(1 if BRIEF else STEPS[kind]):
-            trainer.train_step(done)
-            done += 1
-        trainer.window.clear()
-
-    return turn
+    return steps_of(trainer, 1 if BRIEF else STEPS[kind])
 
 
 #: name, network, ours, reference

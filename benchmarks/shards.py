@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from measuring import BRIEF, Measurement, compare, header, work
+from measuring import BRIEF, Measurement, compare, header, steps_of, work
 from step import Reverse, by_hand
 
 SHARDS, EACH, SIDE, SIZE = (2, 100, 64, 28) if BRIEF else (4, 500, 128, 28)
@@ -81,7 +81,6 @@ def loop_by_hand(pattern: str) -> Callable[[], None]:
 def ours(pattern: str) -> Callable[[], None]:
     import revgrad
     from revgrad.paper.networks.mnist import MNISTNetwork
-    from revgrad.training.session import keep_large_buffers
 
     source = revgrad.from_shards(pattern, size=SIZE)
     target = revgrad.from_shards(pattern, size=SIZE, labels=False)
@@ -95,18 +94,7 @@ def ours(pattern: str) -> Callable[[], None]:
     )
     settings = revgrad.Settings(steps=10**6)
     trainer = revgrad.Trainer(adapter, source, target, settings=settings)
-    adapter.train()
-    keep_large_buffers()
-    done = 0
-
-    def turn() -> None:
-        nonlocal done
-        for _ in range(STEPS):
-            trainer.train_step(done)
-            done += 1
-        trainer.window.clear()
-
-    return turn
+    return steps_of(trainer, STEPS)
 
 
 def main() -> None:
