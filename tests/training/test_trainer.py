@@ -790,3 +790,14 @@ def test_a_network_that_returns_a_dict_trains_with_a_loss_of_ones_own() -> None:
     assert found.figures == {}
     with pytest.raises(InputError, match="no prediction function"):
         made.predict(source)
+
+
+def test_hooks_of_the_optimiser_are_called() -> None:
+    trainer, plain = vector_trainer(steps=3), vector_trainer(steps=3)
+    seen: list[str] = []
+    trainer.optimiser.register_step_pre_hook(lambda *_: seen.append("before"))
+    trainer.optimiser.register_step_post_hook(lambda *_: seen.append("after"))
+    trainer.fit()
+    plain.fit()
+    assert seen == ["before", "after"] * 3
+    assert all(torch.equal(one, weights(plain)[name]) for name, one in weights(trainer).items())

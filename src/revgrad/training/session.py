@@ -75,8 +75,9 @@ def keep_large_buffers() -> bool:
 
 
 def bare_step(optimiser: torch.optim.Optimizer) -> Callable[[], None]:
-    """`optimiser.step` of PyTorch's own without what it puts around: a frame for profilers, hooks,
-    breaks of a compiled graph. For a small network they cost as much as the step itself."""
+    """`optimiser.step` of PyTorch's own without what it puts around: a frame for profilers, breaks
+    of a compiled graph. For a small network they cost as much as the step itself. Where somebody
+    has registered a hook, the whole."""
     kind = type(optimiser)
     if not kind.__module__.startswith("torch.optim."):
         return optimiser.step
@@ -84,7 +85,10 @@ def bare_step(optimiser: torch.optim.Optimizer) -> Callable[[], None]:
 
     @torch.no_grad()
     def update() -> None:
-        step(optimiser)
+        if optimiser._optimizer_step_pre_hooks or optimiser._optimizer_step_post_hooks:
+            optimiser.step()
+        else:
+            step(optimiser)
 
     return update
 
